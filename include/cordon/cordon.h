@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* libcordon: run code that nobody vouches for. Includes the whole public interface. */
+#ifndef CORDON_CORDON_H
+#define CORDON_CORDON_H
+
+#include <cordon/check.h>
+#include <cordon/error.h>
+#include <cordon/policy.h>
+#include <cordon/run.h>
+#include <cordon/version.h>
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Running a command under a policy.
+ *
+ * A launcher holds what can be prepared once (the sealed init program, facts
+ * about the machine). A run is one command in one sandbox. Runs never block:
+ * cordon_run_start() starts one, cordon_run_fd() is a descriptor to poll for
+ * reading, cordon_run_process() handles whatever happened, and once that
+ * returned 1 cordon_run_result() has the account. cordon_run_wait() is a loop
+ * over these for callers without an event loop.
+ *
+ * Threads: a launcher may be used by any number of threads at once. One run must be used by one
+ * thread at a time, not necessarily the one that started it. The library has no globals, starts no
+ * threads, installs no signal handlers and uses no SIGCHLD; a host that waits for any child with
+ * plain waitpid(-1) does not see its processes.
+ *
+ * Fork: a forked child of the host must not use its parent's launchers or runs; it may close their
+ * descriptors by exec. The sandbox dies with the process that started it, even if a forked child of
+ * that process still holds copies of the descriptors.
+ */
+#ifndef CORDON_RUN_H
+#define CORDON_RUN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cordon/error.h>
+#include <cordon/policy.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+struct cordon_launcher;
+struct cordon_run;
+
+int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err);
+
+/** Frees the launcher; every run started from it must have been freed before. Waits for the last
+ * remains of ended runs (some milliseconds at most). */
+void cordon_launcher_free(struct cordon_launcher *launcher);
+
+enum cordon_stream_mode {
+	CORDON_STREAM_NULL = 0, /* stdin: at end of file; output: thrown away (counted) */
+	CORDON_STREAM_CAPTURE,	/* output: kept in memory up to limits.output (default 1 MiB) */
+	CORDON_STREAM_FD,	/* relayed from or to `fd`, which stays the caller's */
+	CORDON_STREAM_DATA,	/* stdin only: the bytes at `data` */
+	CORDON_STREAM_JOIN,	/* stderr only: goes wherever stdout goes, in order */
+};
+
+struct cordon_stream {
+	int mode; /* enum cordon_stream_mode */
+	int fd;
+	const void *data; /* borrowed until the run is freed */
+	size_t data_len;
+	int clean; /* output to a terminal: remove control sequences */
+};
+
+struct cordon_run_options {
+	size_t size; /* sizeof(struct cordon_run_options); set by the INIT macro */
+	const char *const *argv;
+	const char *const *envp; /* environment the policy picks from; NULL = none */
+	const char *cwd;	 /* caller's directory for relative paths; NULL = getcwd() */
+	const char *home;	 /* caller's home directory; NULL = from the user database */
+	const char *search_path; /* PATH used to find argv[0]; NULL = from envp */
+	struct cordon_stream in, out, err;
+	/* time limit if the policy has none: milliseconds, 0 = 30 seconds, -1 = none */
+	int64_t default_wall_ms;
+};
+
+#define CORDON_RUN_OPTIONS_INIT { .size = sizeof(struct cordon_run_options) }
+
+enum cordon_kind {
+	CORDON_KIND_NONE = 0, /* still running */
+	CORDON_KIND_EXITED,
+	CORDON_KIND_SIGNALED,
+	CORDON_KIND_TIMEOUT,
+	CORDON_KIND_CANCELLED,
+	CORDON_KIND_SPAWN_FAILED,  /* the command could not be executed */
+	CORDON_KIND_SANDBOX_ERROR, /* a protection failed: the command never ran */
+	CORDON_KIND_MAX
+};
+
+enum cordon_level {
+	CORDON_LEVEL_AUTO = 0,
+	CORDON_LEVEL_LANDLOCK,
+	CORDON_LEVEL_NAMESPACES,
+	CORDON_LEVEL_MAX
+};
+
+struct cordon_output {
+	const char *data; /* captured bytes, not NUL-terminated; NULL unless CAPTURE */
+	size_t len;
+	uint64_t total_bytes; /* how many the command wrote */
+	int truncated;
+	int write_errno; /* FD: why the rest could not be written (a full disk), 0 = all was */
+};
+
+struct cordon_denial {
+	const char *what;   /* "execve", "procs", ... */
+	const char *target; /* what was refused */
+	const char *rule;   /* policy key behind it */
+	const char *fix;    /* flag that would allow it */
+};
+
+#define CORDON_STAMPS_MAX 16
+
+/** Account of one run; lives as long as the run. Fields may be added at the end. */
+struct cordon_result {
+	int kind;      /* enum cordon_kind */
+	int exit_code; /* the command's own, -1 if it has none */
+	int signal;    /* signal that ended it, 0 = none */
+	int status;    /* exit status as the command line gives it (0-255) */
+	struct cordon_output out, err;
+	double duration_ms, setup_ms;
+	double cpu_user_ms, cpu_system_ms;
+	uint64_t max_memory_bytes; /* largest single process */
+	int level;		   /* enum cordon_level that was really used */
+	const char *const *layers; /* NULL-terminated names */
+	const char *const *missing;
+	const struct cordon_denial *denials;
+	size_t n_denials;
+	struct cordon_error error; /* code 0 unless SPAWN_FAILED or SANDBOX_ERROR */
+	/* microseconds since the start of the run at which each stage was done, 0 = not reached */
+	uint32_t stamps_us[CORDON_STAMPS_MAX];
+};
+
+/** Starts a run. @policy and all of @options are used only during this call, except stream data.
+ * On failure nothing runs. Failures found later (inside the sandbox) end the run with kind
+ * SANDBOX_ERROR or SPAWN_FAILED. */
+int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+		     const struct cordon_run_options *options, struct cordon_run **ret,
+		     struct cordon_error *err);
+
+/** Descriptor that polls readable when cordon_run_process() has something to do. Owned by the run.
+ */
+int cordon_run_fd(const struct cordon_run *run);
+
+/** Remarks worth showing to a person (NULL-terminated); valid as long as the run. */
+const char *const *cordon_run_notes(const struct cordon_run *run);
+
+/** Handles what happened; never blocks. 0 = still running, 1 = the result is complete. */
+int cordon_run_process(struct cordon_run *run, struct cordon_error *err);
+
+/** Processes until the run is over or @timeout_ms passed (-1 = no limit). 0 = still running. */
+int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err);
+
+/** Sends @signal to the command's process group. */
+int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
+
+/** Ends the whole tree; the result's kind becomes CANCELLED. Not an error if it is over. */
+int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err);
+
+/** NULL until cordon_run_process() returned 1. */
+const struct cordon_result *cordon_run_result(const struct cordon_run *run);
+
+/** Ends the run if it is not over, and frees it. NULL is fine. */
+void cordon_run_free(struct cordon_run *run);
+
+/** The receipt as JSON. @with_output: with stdout and stderr. Free with cordon_free(). */
+int cordon_result_to_json(const struct cordon_result *result, int with_output, char **ret,
+			  struct cordon_error *err);
+
+/** The plan that cordon_run_start() would carry out, as JSON; nothing runs. */
+int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+			const struct cordon_run_options *options, char **ret,
+			struct cordon_error *err);
+
+const char *cordon_kind_name(int kind);
+const char *cordon_level_name(int level);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
