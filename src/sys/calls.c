@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/calls.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/mount.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "sys/vfork.h"
+
+#define VFORK_STACK_BYTES 8192 /* a few frames of system calls */
+
+#ifdef CORDON_FAULT_INJECTION
+static _Thread_local long fault_left;
+static _Thread_local int fault_error;
+static _Thread_local long fault_init_nth;
+static _Thread_local int fault_init_error;
+
+long fault_arm(long nth, int error)
+{
+	long left = fault_left;
+
+	fault_left = nth;
+	fault_error = error;
+	return left;
+}
+
+void fault_arm_init(long nth, int error)
+{
+	fault_init_nth = nth;
+	fault_init_error = error;
+}
+
+void fault_init_order(int64_t *ret_nth, int64_t *ret_error)
+{
+	*ret_nth = fault_init_nth;
+	*ret_error = fault_init_error;
+}
+
+static int fault(void)
+{
+	return fault_left > 0 && --fault_left == 0 ? fault_error : 0;
+}
+
+#define FAULT_POINT()                                                                              \
+	do {                                                                                       \
+		int fault_ = fault();                                                              \
+		if (fault_)                                                                        \
+			return -fault_;                                                            \
+	} while (0)
+#else
+#define FAULT_POINT() ((void)0)
+#endif
+
+#define RET(call)                                                                                  \
+	do {                                                                                       \
+		__typeof__(call) ret_;                                                             \
+		FAULT_POINT();                                                                     \
+		ret_ = (call);                                                                     \
+		return ret_ < 0 ? -errno : ret_;                                                   \
+	} while (0)
+
+int sys_memfd_create(const char *name, unsigned flags)
+{
+	RET(memfd_create(name, flags));
+}
+
+ssize_t sys_write(int fd, const void *data, size_t len)
+{
+	RET(write(fd, data, len));
+}
+
+int sys_fcntl(int fd, int cmd, int arg)
+{
+	RET(fcntl(fd, cmd, arg));
+}
+
+int sys_pidfd_open(pid_t pid)
+{
+	RET((int)syscall(SYS_pidfd_open, pid, 0));
+}
+
+int sys_pidfd_send_signal(int pid_fd, int signal)
+{
+	RET((int)syscall(SYS_pidfd_send_signal, pid_fd, signal, NULL, 0));
+}
+
+int sys_socketpair(int fds[2])
+{
+	RET(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds));
+}
+
+int sys_pipe(int fds[2])
+{
+	RET(pipe2(fds, O_CLOEXEC));
+}
+
+int sys_epoll_create(void)
+{
+	RET(epoll_create1(EPOLL_CLOEXEC));
+}
+
+int sys_epoll_ctl(int epoll_fd, int op, int fd, uint32_t events, uint64_t data)
+{
+	struct epoll_event event = { .events = events, .data = { .u64 = data } };
+
+	RET(epoll_ctl(epoll_fd, op, fd, &event));
+}
+
+int sys_timerfd(uint64_t ms)
+{
+	struct itimerspec spec = {
+		.it_value = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000L },
+	};
+	int fd;
+
+	FAULT_POINT();
+	fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	if (timerfd_settime(fd, 0, &spec, NULL) < 0) {
+		int error = errno;
+
+		close(fd);
+		return -error;
+	}
+	return fd;
+}
+
+ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
+{
+	RET(sendmsg(fd, msg, MSG_NOSIGNAL));
+}
+
+int sys_openat(int dir_fd, const char *path, int flags, mode_t mode)
+{
+	RET(openat(dir_fd, path, flags, mode));
+}
+
+int sys_mknodat(int dir_fd, const char *path, mode_t mode)
+{
+	RET(mknodat(dir_fd, path, mode, 0));
+}
+
+int sys_open_tree(int dir_fd, const char *path, unsigned flags)
+{
+	RET((int)syscall(SYS_open_tree, dir_fd, path, flags));
+}
+
+int sys_mount_setattr(int dir_fd, const char *path, unsigned flags, struct mount_attr *attr)
+{
+	RET((int)syscall(SYS_mount_setattr, dir_fd, path, flags, attr, sizeof(*attr)));
+}
+
+/*
+ * All signals are blocked around the clone: the child shares this thread's memory, and a handler of
+ * the host running in it would be a disaster (the raw call, since the C library's leaves two of its
+ * own signals out). The child keeps the mask; init wants it that way.
+ */
+int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg)
+{
+	void *stack;
+	const uint64_t all = ~(uint64_t)0;
+	uint64_t old = 0;
+	long pid;
+
+	FAULT_POINT();
+	stack = malloc(VFORK_STACK_BYTES);
+	if (!stack)
+		return -ENOMEM;
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
+	pid = vfork_call(flags | VFORK_CLONE_PIDFD, stack, VFORK_STACK_BYTES, ret_pid_fd, fn, arg);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
+	free(stack);
+	return (int)pid;
+}

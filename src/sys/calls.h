@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The system calls with which a run is set up from the supervisor's side. Each returns -errno on
+ * failure. In test builds the Nth of them can be made to fail (fault_arm).
+ */
+#ifndef SYS_CALLS_H
+#define SYS_CALLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+struct mount_attr;
+
+int sys_memfd_create(const char *name, unsigned flags);
+ssize_t sys_write(int fd, const void *data, size_t len);
+int sys_fcntl(int fd, int cmd, int arg);
+int sys_pidfd_open(pid_t pid);
+int sys_pidfd_send_signal(int pid_fd, int signal);
+int sys_socketpair(int fds[2]);
+int sys_pipe(int fds[2]);
+int sys_epoll_create(void);
+int sys_epoll_ctl(int epoll_fd, int op, int fd, uint32_t events, uint64_t data);
+int sys_timerfd(uint64_t ms);
+ssize_t sys_sendmsg(int fd, const struct msghdr *msg);
+int sys_openat(int dir_fd, const char *path, int flags, mode_t mode);
+int sys_mknodat(int dir_fd, const char *path, mode_t mode);
+int sys_open_tree(int dir_fd, const char *path, unsigned flags);
+int sys_mount_setattr(int dir_fd, const char *path, unsigned flags, struct mount_attr *attr);
+int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg);
+
+#ifdef CORDON_FAULT_INJECTION
+/* Per thread: the @nth call from now on fails with @error; 0 disarms. Returns what was left. */
+long fault_arm(long nth, int error);
+/* For init: it counts its own calls. */
+void fault_arm_init(long nth, int error);
+void fault_init_order(int64_t *ret_nth, int64_t *ret_error);
+#endif
+
+#endif
