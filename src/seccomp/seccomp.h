@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SECCOMP_SECCOMP_H
+#define SECCOMP_SECCOMP_H
+
+/*
+ * The system call filters, compiled at build time from syscalls.tbl by tools/gen-filters.py.
+ *
+ * Nothing here needs a C library: the arrays and functions link into the freestanding init as
+ * well as into the library. Installing a filter is the caller's business:
+ *
+ *	const struct seccomp_filter *f = seccomp_filter_get(variant);
+ *	struct sock_fprog prog = { .len = f->len, .filter = (struct sock_filter *)f->insns };
+ *
+ * A filter refuses what it does not know with ENOSYS and ends the process on system calls of
+ * another architecture. It refuses mount, unshare, setns and chroot, so it goes on last. The
+ * variants for runs without namespaces hand changes of metadata to a listener; without one these
+ * calls give ENOSYS.
+ */
+
+struct sock_filter;
+
+enum seccomp_variant {
+	SECCOMP_NAMESPACES,	  /* own namespaces */
+	SECCOMP_LANDLOCK,	  /* no namespaces, Landlock ABI 9 or later */
+	SECCOMP_LANDLOCK_NO_UNIX, /* no namespaces, Landlock ABI 4 to 8 */
+	SECCOMP_LANDLOCK_OLD,	  /* no namespaces, Landlock ABI 1 to 3 */
+	/* The same for runs that may execute listed programs only, in the same order. */
+	SECCOMP_NAMESPACES_COMMANDS,
+	SECCOMP_LANDLOCK_COMMANDS,
+	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS,
+	SECCOMP_LANDLOCK_OLD_COMMANDS,
+	SECCOMP_VARIANT_MAX,
+};
+
+struct seccomp_filter {
+	const struct sock_filter *insns;
+	unsigned short len;
+};
+
+/* Indexed by variant; never NULL inside. */
+extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
+
+/* NULL if @variant is none: it may come straight out of a plan. */
+const struct seccomp_filter *seccomp_filter_get(unsigned int variant);
+
+/* "namespaces", "landlock", ...; NULL if @variant is none. */
+const char *seccomp_variant_name(unsigned int variant);
+
+/* The variant for runs without namespaces on a kernel with this Landlock ABI (1 or more). */
+enum seccomp_variant seccomp_variant_for_landlock(int abi);
+
+/* The flavour of @variant for an allow-list of programs; of such a flavour, itself. */
+enum seccomp_variant seccomp_variant_with_commands(enum seccomp_variant variant);
+
+#endif

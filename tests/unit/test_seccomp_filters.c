@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the seccomp filters are like as programs, whatever they decide. */
+#include <errno.h>
+#include <linux/audit.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "seccomp/seccomp.h"
+#include "tests/lib/bpf_sim.h"
+#include "tests/lib/tap.h"
+
+#define UNISTD "/usr/include/x86_64-linux-gnu/asm/unistd_64.h"
+#define KNOWN_CALLS 472
+
+/* Installing costs by the instruction: growing past these should be a decision. */
+static const unsigned short max_len[] = {
+	[SECCOMP_NAMESPACES] = 130,
+	[SECCOMP_LANDLOCK] = 170,
+	[SECCOMP_LANDLOCK_NO_UNIX] = 170,
+	[SECCOMP_LANDLOCK_OLD] = 170,
+	[SECCOMP_NAMESPACES_COMMANDS] = 135,
+	[SECCOMP_LANDLOCK_COMMANDS] = 175,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS] = 175,
+	[SECCOMP_LANDLOCK_OLD_COMMANDS] = 175,
+};
+_Static_assert(ARRAY_SIZE(max_len) == SECCOMP_VARIANT_MAX, "every variant has a limit");
+
+static void test_lookup(void)
+{
+	CHECK_STR(seccomp_variant_name(SECCOMP_NAMESPACES), "namespaces");
+	CHECK_STR(seccomp_variant_name(SECCOMP_LANDLOCK_OLD), "landlock-old");
+	CHECK(!seccomp_variant_name(SECCOMP_VARIANT_MAX));
+	CHECK(!seccomp_filter_get(SECCOMP_VARIANT_MAX));
+	CHECK(!seccomp_filter_get(~0u));
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		REQUIRE(seccomp_filter_get(v));
+		CHECK(seccomp_filter_get(v)->insns && seccomp_filter_get(v)->len);
+		CHECK(seccomp_variant_name(v));
+	}
+	CHECK_INT(seccomp_variant_for_landlock(1), SECCOMP_LANDLOCK_OLD);
+	CHECK_INT(seccomp_variant_for_landlock(3), SECCOMP_LANDLOCK_OLD);
+	CHECK_INT(seccomp_variant_for_landlock(4), SECCOMP_LANDLOCK_NO_UNIX);
+	CHECK_INT(seccomp_variant_for_landlock(8), SECCOMP_LANDLOCK_NO_UNIX);
+	CHECK_INT(seccomp_variant_for_landlock(9), SECCOMP_LANDLOCK);
+	CHECK_INT(seccomp_variant_for_landlock(99), SECCOMP_LANDLOCK);
+	CHECK_INT(seccomp_variant_with_commands(SECCOMP_NAMESPACES), SECCOMP_NAMESPACES_COMMANDS);
+	CHECK_INT(seccomp_variant_with_commands(SECCOMP_LANDLOCK), SECCOMP_LANDLOCK_COMMANDS);
+	CHECK_INT(seccomp_variant_with_commands(SECCOMP_LANDLOCK_NO_UNIX),
+		  SECCOMP_LANDLOCK_NO_UNIX_COMMANDS);
+	CHECK_INT(seccomp_variant_with_commands(SECCOMP_LANDLOCK_OLD),
+		  SECCOMP_LANDLOCK_OLD_COMMANDS);
+	CHECK_INT(seccomp_variant_with_commands(SECCOMP_LANDLOCK_OLD_COMMANDS),
+		  SECCOMP_LANDLOCK_OLD_COMMANDS);
+}
+
+static void test_structure(void)
+{
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		const struct seccomp_filter *filter = seccomp_filter_get(v);
+		const char *why;
+		size_t pc;
+
+		why = bpf_sim_check(filter->insns, filter->len, &pc);
+		CHECK_MSG(!why, "%s: instruction %zu: %s", seccomp_variant_name(v), pc, why);
+		CHECK_MSG(filter->len <= max_len[v], "%s: %u instructions, expected at most %u",
+			  seccomp_variant_name(v), filter->len, max_len[v]);
+		/* The architecture before anything else. */
+		CHECK_INT(filter->insns[0].code, BPF_LD | BPF_W | BPF_ABS);
+		CHECK_INT(filter->insns[0].k, offsetof(struct seccomp_data, arch));
+		CHECK_INT(filter->insns[1].code, BPF_JMP | BPF_JEQ | BPF_K);
+		CHECK_INT(filter->insns[1].k, AUDIT_ARCH_X86_64);
+	}
+}
+
+/* Only these answers exist, each errno one that programs know how to take. */
+static void test_returns(void)
+{
+	static const uint32_t known[] = {
+		SECCOMP_RET_ALLOW,
+		SECCOMP_RET_KILL_PROCESS,
+		SECCOMP_RET_ERRNO | EPERM,
+		SECCOMP_RET_ERRNO | ENOSYS,
+		SECCOMP_RET_ERRNO | EAFNOSUPPORT,
+		SECCOMP_RET_ERRNO | EPROTONOSUPPORT,
+		SECCOMP_RET_ERRNO | EOPNOTSUPP,
+		SECCOMP_RET_ERRNO | EACCES,
+		SECCOMP_RET_USER_NOTIF,
+	};
+
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		const struct seccomp_filter *filter = seccomp_filter_get(v);
+
+		for (size_t pc = 0; pc < filter->len; pc++) {
+			size_t i = 0;
+
+			if (filter->insns[pc].code != (BPF_RET | BPF_K))
+				continue;
+			while (i < ARRAY_SIZE(known) && known[i] != filter->insns[pc].k)
+				i++;
+			CHECK_MSG(i < ARRAY_SIZE(known), "%s: instruction %zu returns %#x",
+				  seccomp_variant_name(v), pc, filter->insns[pc].k);
+			/* With namespaces nobody listens, and nothing is trapped. */
+			CHECK(filter->insns[pc].k != SECCOMP_RET_USER_NOTIF ||
+			      (v != SECCOMP_NAMESPACES && v != SECCOMP_NAMESPACES_COMMANDS));
+		}
+	}
+}
+
+/* The walk the kernel makes for each number when the filter is installed stays short. */
+static void test_walks(void)
+{
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		const struct seccomp_filter *filter = seccomp_filter_get(v);
+		unsigned int cached = 0, steps = 0, worst = 0;
+
+		for (uint32_t nr = 0; nr < KNOWN_CALLS; nr++) {
+			struct seccomp_data data = { .nr = (int)nr, .arch = AUDIT_ARCH_X86_64 };
+			struct bpf_sim_result got;
+
+			REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &got));
+			cached += bpf_sim_is_const_allow(filter->insns, filter->len, data.arch, nr);
+			steps += got.steps;
+			worst = got.steps > worst ? got.steps : worst;
+		}
+		printf("# %s: %u instructions, %u of %d calls allowed by number alone, "
+		       "%.1f steps each, at most %u\n",
+		       seccomp_variant_name(v), filter->len, cached, KNOWN_CALLS,
+		       (double)steps / KNOWN_CALLS, worst);
+		CHECK(cached > 200);
+		CHECK(steps < 14 * KNOWN_CALLS);
+		CHECK(worst < 32);
+	}
+}
+
+/* The simulator itself must notice what is wrong. */
+static void test_simulator(void)
+{
+	const struct sock_filter far[] = { BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 1, 1, 0),
+					   BPF_STMT(BPF_RET | BPF_K, 0) };
+	const struct sock_filter open_end[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0) };
+	const struct sock_filter dead[] = { BPF_STMT(BPF_RET | BPF_K, 0),
+					    BPF_STMT(BPF_RET | BPF_K, 0) };
+	const struct sock_filter args[] = { BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 16),
+					    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+	const struct seccomp_data data = { .nr = 1 };
+	struct bpf_sim_result result;
+	size_t pc;
+
+	CHECK(bpf_sim_check(far, ARRAY_SIZE(far), &pc));
+	CHECK(bpf_sim_check(open_end, ARRAY_SIZE(open_end), &pc));
+	CHECK(bpf_sim_check(dead, ARRAY_SIZE(dead), &pc));
+	CHECK(!bpf_sim_check(args, ARRAY_SIZE(args), &pc));
+	CHECK(!bpf_sim_is_const_allow(args, ARRAY_SIZE(args), AUDIT_ARCH_X86_64, 1));
+	CHECK(bpf_sim_is_const_allow(&args[1], 1, AUDIT_ARCH_X86_64, 1));
+	CHECK_INT(bpf_sim_run(open_end, ARRAY_SIZE(open_end), &data, &result), -EINVAL);
+}
+
+/* Exit status of a child under the filter: 0 fine, 77 no seccomp here. */
+static int child_try(const struct seccomp_filter *filter)
+{
+	struct sock_fprog prog = { .len = filter->len };
+
+	memcpy(&prog.filter, &filter->insns, sizeof(prog.filter)); /* the kernel only reads it */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return 77;
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog))
+		return errno == EINVAL ? 1 : 77;
+	if (syscall(SYS_getpid) <= 0)
+		return 2;
+	if (syscall(SYS_unshare, 0) != -1 || errno != EPERM)
+		return 3;
+	if (syscall(SYS_clone3, NULL, 0) != -1 || errno != ENOSYS)
+		return 4;
+	if (syscall(1000) != -1 || errno != ENOSYS)
+		return 5;
+	if (syscall(SYS_getpid | 0x40000000) != -1 || errno != ENOSYS)
+		return 6;
+	if (syscall(SYS_socket, 40, 1, 0) != -1 || errno != EAFNOSUPPORT)
+		return 7;
+	return 0;
+}
+
+/* What goes to the listener is refused when there is none. */
+static int child_without_listener(const struct seccomp_filter *filter)
+{
+	int status = child_try(filter);
+
+	if (status)
+		return status;
+	if (syscall(SYS_chmod, "/", 0755) != -1 || errno != ENOSYS)
+		return 8;
+	if (syscall(SYS_fchown, -1, 0, 0) != -1 || errno != ENOSYS)
+		return 9;
+	return 0;
+}
+
+static void test_kernel_takes_them(void)
+{
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		int status;
+		pid_t pid = fork();
+
+		REQUIRE(pid >= 0);
+		if (!pid)
+			_exit(v == SECCOMP_NAMESPACES || v == SECCOMP_NAMESPACES_COMMANDS
+				      ? child_try(seccomp_filter_get(v))
+				      : child_without_listener(seccomp_filter_get(v)));
+		REQUIRE(waitpid(pid, &status, 0) == pid);
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+			SKIP("seccomp filters cannot be installed here");
+		CHECK_MSG(WIFEXITED(status) && !WEXITSTATUS(status), "%s: wait status %#x",
+			  seccomp_variant_name(v), (unsigned int)status);
+	}
+}
+
+static void read_header(FILE *f, char names[KNOWN_CALLS][48])
+{
+	char line[256], name[48];
+	unsigned int nr;
+
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "#define __NR_%47s %u", name, &nr) == 2 && nr < KNOWN_CALLS)
+			memcpy(names[nr], name, sizeof(name));
+	}
+}
+
+/* The table's names and numbers against those of the installed headers, as far as they go. */
+static void test_table_names(void)
+{
+	static char names[KNOWN_CALLS][48];
+	const char *root = getenv("CORDON_SOURCE_ROOT");
+	char line[256], name[48], path[4096];
+	unsigned int nr, compared = 0;
+	FILE *f = fopen(UNISTD, "re");
+
+	if (!f)
+		SKIP("no %s", UNISTD);
+	read_header(f, names);
+	fclose(f);
+	snprintf(path, sizeof(path), "%s/src/seccomp/syscalls.tbl", root ? root : ".");
+	f = fopen(path, "re");
+	REQUIRE(f);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%u %47s", &nr, name) != 2 || nr >= KNOWN_CALLS || !names[nr][0])
+			continue;
+		CHECK_STR(name, names[nr]);
+		compared++;
+	}
+	fclose(f);
+	CHECK(compared > 350);
+}
+
+TAP_MAIN(test_lookup, test_structure, test_returns, test_walks, test_simulator,
+	 test_kernel_takes_them, test_table_names)
