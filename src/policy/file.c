@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policy files: found, bounded and read; what is in them is json_read.c's matter. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/path.h"
+#include "policy/policy_internal.h"
+
+/* The directory that relative paths of the document are relative to. The name counts as it was
+ * given: a link to a policy stands for a policy at the link's place. */
+static int document_dir(const char *path, char ret[PATH_MAX], struct cordon_error *err)
+{
+	char cwd[PATH_MAX], dir[PATH_MAX];
+	size_t len = path_dir_len(path);
+
+	if (len >= sizeof(dir))
+		return cordon_err(err, CORDON_E_POLICY, ENAMETOOLONG, "cannot open policy '%.100s'",
+				  path);
+	memcpy(dir, path, len);
+	dir[len] = '\0';
+	if (path[0] != '/' && !getcwd(cwd, sizeof(cwd)))
+		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot get the current directory");
+	if (path_normalise(path[0] == '/' ? NULL : cwd, len ? dir : ".", ret, PATH_MAX) < 0)
+		return cordon_err(err, CORDON_E_POLICY, ENAMETOOLONG, "cannot open policy '%.100s'",
+				  path);
+	return 0;
+}
+
+/* Reads all of @fd into a buffer of POLICY_FILE_MAX + 1 bytes; returns its length or -errno. */
+static ssize_t read_all(int fd, char *buf)
+{
+	size_t used = 0;
+
+	while (used <= POLICY_FILE_MAX) {
+		ssize_t n = read(fd, buf + used, POLICY_FILE_MAX + 1 - used);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		used += (size_t)n;
+	}
+	return (ssize_t)used;
+}
+
+/* Non-blocking and checked for its type: a FIFO or device in a policy's place must not hang us. */
+static int open_document(const char *path, struct cordon_error *err)
+{
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+
+	if (fd < 0)
+		return cordon_err(err, CORDON_E_POLICY, errno, "cannot open policy '%.100s'", path);
+	if (fstat(fd, &st) < 0) {
+		cordon_err(err, CORDON_E_POLICY, errno, "cannot open policy '%.100s'", path);
+	} else if (!S_ISREG(st.st_mode)) {
+		cordon_err(err, CORDON_E_POLICY, 0, "policy '%.100s' is not a regular file", path);
+	} else if (st.st_size > (off_t)POLICY_FILE_MAX) {
+		cordon_err(err, CORDON_E_POLICY, 0, "%.100s: larger than %zu bytes", path,
+			   POLICY_FILE_MAX);
+	} else {
+		return fd;
+	}
+	close(fd);
+	return -CORDON_E_POLICY;
+}
+
+int cordon_policy_file(struct cordon_policy *policy, const char *path, struct cordon_error *err)
+{
+	char dir[PATH_MAX], *text;
+	ssize_t len;
+	int fd, r;
+
+	if (!policy || !path)
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "cordon_policy_file: an argument is NULL");
+	fd = open_document(path, err);
+	if (fd < 0)
+		return fd;
+	r = document_dir(path, dir, err);
+	text = r < 0 ? NULL : malloc(POLICY_FILE_MAX + 1);
+	if (!text) {
+		close(fd);
+		return r < 0 ? r : policy_nomem(err);
+	}
+	len = read_all(fd, text);
+	close(fd);
+	if (len < 0)
+		r = cordon_err(err, CORDON_E_POLICY, (int)-len, "cannot read policy '%.100s'",
+			       path);
+	else
+		r = cordon_policy_json(policy, text, (size_t)len, path, dir, err);
+	free(text);
+	return r;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/keys.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <cordon/run.h>
+
+#include "base/nearest.h"
+#include "policy/policy.h"
+
+#define AT(member) offsetof(struct cordon_policy, member)
+
+#define WALL_MS_MAX (366LL * 24 * 3600 * 1000)
+#define PROCS_MAX (1LL << 22)	   /* the kernel's own ceiling for pid_max */
+#define OPEN_FILES_MIN 4	   /* stdio and the one descriptor that a dynamic linker needs */
+#define OPEN_FILES_MAX (1LL << 20) /* the kernel's default for fs.nr_open */
+#define OUTPUT_MAX (1LL << 40)
+
+const struct policy_key policy_keys[] = {
+	{
+		.name = "fs.read",
+		.type = POLICY_TYPE_PATHS,
+		.offset = AT(fs_read),
+		.short_flag = 'r',
+		.flag = "read",
+		.arg = "PATH",
+		.default_text = "the system's runtime, the program's own installation and the "
+				"current directory (never a home directory)",
+		.doc = "Files and directories that can be read and executed.",
+	},
+	{
+		.name = "fs.write",
+		.type = POLICY_TYPE_PATHS,
+		.offset = AT(fs_write),
+		.short_flag = 'w',
+		.flag = "write",
+		.arg = "PATH",
+		.default_text = "private /tmp and home only",
+		.doc = "Files and directories that can be read and written.",
+	},
+	{
+		.name = "fs.deny",
+		.type = POLICY_TYPE_PATHS,
+		.offset = AT(fs_deny),
+		.flag = "deny",
+		.arg = "PATH",
+		.default_text = "nothing",
+		.doc = "Paths that stay hidden, also inside grants and when they do not exist yet.",
+	},
+	{
+		.name = "fs.protect",
+		.type = POLICY_TYPE_BOOL,
+		.offset = AT(protect),
+		.flag = "no-protect",
+		.default_text = "on",
+		.doc = "Names that run by themselves later (git hooks and config, shell, editor "
+		       "and "
+		       "agent files) stay read-only inside write grants.",
+	},
+	{
+		.name = "cwd",
+		.type = POLICY_TYPE_PATH,
+		.offset = AT(cwd),
+		.short_flag = 'C',
+		.flag = "cwd",
+		.arg = "DIR",
+		.default_text = "the caller's current directory",
+		.doc = "Directory that the command starts in; must lie inside a grant.",
+	},
+	{
+		.name = "env.pass",
+		.type = POLICY_TYPE_ENV_NAMES,
+		.offset = AT(env_pass),
+		.short_flag = 'e',
+		.flag = "env",
+		.arg = "NAME[=VALUE]",
+		.default_text = "LANG, LC_*, TZ, TERM, COLUMNS and LINES",
+		.doc = "Environment variables that are passed on: NAME or PREFIX*.",
+	},
+	{
+		.name = "env.set",
+		.type = POLICY_TYPE_ENV_VALUES,
+		.offset = AT(env_set),
+		.short_flag = 'e',
+		.flag = "env",
+		.arg = "NAME[=VALUE]",
+		.default_text = "PATH and HOME",
+		.doc = "Environment variables with the values they get.",
+	},
+	{
+		.name = "commands",
+		.type = POLICY_TYPE_COMMANDS,
+		.offset = AT(commands),
+		.flag = "commands",
+		.arg = "NAME,...",
+		.default_text = "everything that is visible",
+		.doc = "Only these programs (names or paths) and the command itself can be "
+		       "executed.",
+	},
+	{
+		.name = "limits.wall",
+		.type = POLICY_TYPE_DURATION,
+		.offset = AT(wall_ms),
+		.min = 1,
+		.max = WALL_MS_MAX,
+		.short_flag = 't',
+		.flag = "timeout",
+		.arg = "DURATION",
+		.default_text = "none on the command line, 30s in the API",
+		.doc = "Time after which the run is ended: 500ms, 30s, 5m, 1h.",
+	},
+	{
+		.name = "limits.procs",
+		.type = POLICY_TYPE_COUNT,
+		.offset = AT(procs),
+		.min = 1,
+		.max = PROCS_MAX,
+		.short_flag = 'P',
+		.flag = "procs",
+		.arg = "N",
+		.default_text = "256",
+		.doc = "Processes and threads of the whole run together.",
+	},
+	{
+		.name = "limits.open_files",
+		.type = POLICY_TYPE_COUNT,
+		.offset = AT(open_files),
+		.min = OPEN_FILES_MIN,
+		.max = OPEN_FILES_MAX,
+		.flag = "open-files",
+		.arg = "N",
+		.default_text = "1024",
+		.doc = "Descriptors that each process can have open.",
+	},
+	{
+		.name = "limits.output",
+		.type = POLICY_TYPE_SIZE,
+		.offset = AT(output_bytes),
+		.min = 1,
+		.max = OUTPUT_MAX,
+		.flag = "max-output",
+		.arg = "SIZE",
+		.default_text = "none on a terminal, 1M per stream in the API and with --json",
+		.doc = "Bytes of each output stream that are kept: 64K, 1M, 2G.",
+	},
+	{
+		.name = "isolation",
+		.type = POLICY_TYPE_LEVEL,
+		.offset = AT(isolation),
+		.flag = "isolation",
+		.arg = "LEVEL",
+		.default_text = "auto",
+		.doc = "Isolation level: auto (the highest that this machine offers), landlock or "
+		       "namespaces.",
+	},
+	{
+		.name = "require",
+		.type = POLICY_TYPE_LAYERS,
+		.offset = AT(require),
+		.flag = "require",
+		.arg = "LAYER,...",
+		.default_text = "nothing beyond what the isolation level needs",
+		.doc = "Layers without which the command must not run.",
+	},
+	{
+		.name = "user",
+		.type = POLICY_TYPE_USER,
+		.offset = AT(user),
+		.flag = "user",
+		.arg = "UID[:GID]",
+		.default_text = "the caller; 65534 for runs started by root",
+		.doc = "Host ids of the run when it is started by root; never 0.",
+	},
+};
+const size_t policy_keys_count = ARRAY_SIZE(policy_keys);
+
+const char *const policy_level_names[] = {
+	[CORDON_LEVEL_AUTO] = "auto",
+	[CORDON_LEVEL_LANDLOCK] = "landlock",
+	[CORDON_LEVEL_NAMESPACES] = "namespaces",
+};
+static_assert(ARRAY_SIZE(policy_level_names) == CORDON_LEVEL_MAX, "a name for each level");
+
+const char *const policy_layer_names[] = {
+	"user", "mount", "pid", "net", "ipc", "uts", "landlock", "seccomp", "rlimits", "protect",
+};
+const size_t policy_layer_names_count = ARRAY_SIZE(policy_layer_names);
+
+/* Keys of a document that are no settings; a typo may mean one of them. */
+static const char *const document_keys[] = {
+	"preset", "version", "$schema", "fs", "env", "limits"
+};
+
+const struct policy_key *policy_key_find(const char *name)
+{
+	size_t i;
+
+	for (i = 0; i < policy_keys_count; i++)
+		if (strcmp(policy_keys[i].name, name) == 0)
+			return &policy_keys[i];
+	return NULL;
+}
+
+const char *policy_key_suggest(const char *name)
+{
+	struct nearest n;
+	size_t i;
+
+	nearest_init(&n, name);
+	for (i = 0; i < ARRAY_SIZE(document_keys); i++)
+		nearest_offer(&n, document_keys[i]);
+	for (i = 0; i < policy_keys_count; i++)
+		nearest_offer(&n, policy_keys[i].name);
+	return n.best;
+}
+
+int policy_key_is_group(const char *name)
+{
+	size_t len = strlen(name), i;
+
+	for (i = 0; i < policy_keys_count; i++)
+		if (strncmp(policy_keys[i].name, name, len) == 0 && policy_keys[i].name[len] == '.')
+			return 1;
+	return 0;
+}
+
+int policy_type_is_list(enum policy_type type)
+{
+	return type == POLICY_TYPE_PATHS || type == POLICY_TYPE_ENV_NAMES ||
+	       type == POLICY_TYPE_ENV_VALUES || type == POLICY_TYPE_COMMANDS ||
+	       type == POLICY_TYPE_LAYERS;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The policy model: one struct behind JSON, flags and API calls.
+ *
+ * A value that nobody set is -1 (numbers) or NULL (strings); the plan puts in the defaults, so that
+ * merging stays a matter of "was it set".
+ */
+#ifndef POLICY_POLICY_H
+#define POLICY_POLICY_H
+
+#include <stdint.h>
+
+#include <cordon/policy.h>
+
+#include "base/arena.h"
+
+#define POLICY_LIST_MAX 1024		  /* entries per list */
+#define POLICY_FILE_MAX ((size_t)1 << 20) /* bytes of a policy document */
+
+#define POLICY_DEFAULT_PROCS 256
+#define POLICY_DEFAULT_OPEN_FILES 1024
+#define POLICY_DEFAULT_DISK_BYTES (256LL << 20)
+
+struct cordon_policy {
+	struct arena arena;
+
+	struct strlist fs_read, fs_write, fs_deny; /* absolute, or relative to the run's cwd */
+	int protect;				   /* -1 unset, 0 off, 1 on */
+	const char *cwd;
+
+	struct strlist env_pass; /* NAME or PREFIX* */
+	struct strlist env_set;	 /* NAME=VALUE, later wins */
+
+	struct strlist commands; /* program names or paths; meaningful if commands_set */
+	int commands_set;	 /* an empty list allows nothing but the command itself */
+
+	int64_t wall_ms, procs, open_files, output_bytes;
+
+	int isolation;		/* enum cordon_level, -1 unset */
+	struct strlist require; /* layer names */
+	const char *user;	/* "UID[:GID]" for runs started by root */
+};
+
+#endif
