@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the word a caller typed to the program, and to what must be readable so that it starts.
+ *
+ * Theory of operation. A program is found as a shell would find it (except that nothing relative in
+ * PATH counts: a workspace must not decide what runs). Its symbolic links are followed hop by hop,
+ * and each link outside the system directories is reported, so that the very path that was found
+ * works inside. The real file stands for its installation prefix: P for P/bin/x, if P looks like an
+ * installation and is neither a home directory, nor contains one, nor is a place where
+ * credentials lie; otherwise for itself alone. Interpreters (`#!`, ELF, a virtual environment's
+ * base Python) go the same way.
+ *
+ * What lies in the system directories (/usr and the root's own bin, sbin and lib*) is granted by
+ * the plan in any case and is not reported. Files of a workspace have a say here (a `#!` line, a
+ * pyvenv.cfg, a link), so nothing but executable regular files and the prefixes of what looks like
+ * an installation ever comes out, and every tree's *real* path has passed
+ * discover_tree_allowed(). The plan opens each result by descriptor; no race is decided here.
+ *
+ * Not found out: libraries that a program loads from elsewhere (an absolute RUNPATH, ld.so.conf),
+ * what a wrapper script names in its body, editable Python installs. Those need a grant.
+ *
+ * No directory is read, except after "not found", for a suggestion.
+ */
+#ifndef DISCOVER_DISCOVER_H
+#define DISCOVER_DISCOVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <cordon/error.h>
+
+#include "base/arena.h"
+
+#define DISCOVER_HOPS_MAX 40 /* symbolic links on one path, as in the kernel */
+#define DISCOVER_DEPTH_MAX 4 /* interpreters of interpreters */
+#define DISCOVER_GRANTS_MAX 64
+
+#define DISCOVER_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+struct discover_input {
+	const char *command;
+	const char *search_path; /* NULL: DISCOVER_DEFAULT_PATH */
+	const char *cwd;	 /* absolute */
+	const char *home;	 /* absolute real path, or NULL */
+};
+
+enum discover_grant_kind {
+	DISCOVER_TREE, /* directory tree: read and execute */
+	DISCOVER_FILE, /* one executable file */
+	DISCOVER_LINK, /* symbolic link to be re-created at `path` with the text `target` */
+	DISCOVER_KIND_MAX
+};
+
+struct discover_grant {
+	int kind; /* enum discover_grant_kind */
+	/* Canonical: no component of it is a symbolic link (of a LINK: none but the last). */
+	const char *path;
+	const char *target; /* LINK only, else NULL */
+};
+
+struct discover_result {
+	/* To be executed: absolute and as found, since a venv's python depends on its own path. */
+	const char *exec_path;
+	struct discover_grant *grants;
+	size_t n_grants;
+	/* To be put in front of PATH inside: where the tool's own commands lie. */
+	const char **path_dirs;
+	size_t n_path_dirs;
+};
+
+/*
+ * Everything in *ret lives in @arena. -CORDON_E_NOT_FOUND, -CORDON_E_NOT_EXECUTABLE (also: bad
+ * interpreter, foreign architecture), -CORDON_E_USAGE, -CORDON_E_NOMEM.
+ */
+int discover_program(struct arena *arena, const struct discover_input *in,
+		     struct discover_result *ret, struct cordon_error *err) CHECK_RESULT;
+
+struct discover_exec_file {
+	const char *path; /* real path of a regular file */
+};
+
+/*
+ * For a list of programs (names or paths; in->command is not looked at): the exact files that the
+ * kernel has to be allowed to execute for them to start: the program, its ELF interpreter, its `#!`
+ * interpreters and the program that an `env` line names. No prefix, no duplicates. One that cannot
+ * be found is an error: a misspelt list must not go unnoticed.
+ */
+int discover_prefix_for_commands(struct arena *arena, const struct discover_input *in,
+				 const char *const *commands, size_t n_commands,
+				 struct discover_exec_file **ret_files, size_t *ret_n,
+				 struct cordon_error *err) CHECK_RESULT;
+
+/*
+ * May the directory with this real path be granted as a whole without being asked for? No for /,
+ * homes, what contains one, /etc, /var, /tmp ... as such, and for where credentials lie.
+ */
+bool discover_tree_allowed(const char *home, const char *real_path);
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which directories may never be granted as a whole just because a program lies in them.
+ *
+ * This is the one decision of this module that protects something; it works on real paths only.
+ */
+#include "discover/discover_internal.h"
+
+#include <string.h>
+
+/* Nothing below these either. */
+static const char *const never_below[] = {
+	"/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/lost+found", "/var/run", "/var/lock",
+};
+
+/* Directories that collect what does not belong together: at least so many components are needed
+ * to name one thing in them. */
+static const struct {
+	const char *dir;
+	unsigned min_depth;
+} collections[] = {
+	{ "/home", 3 }, { "/root", 2 }, { "/var", 3 },	  { "/tmp", 2 },
+	{ "/opt", 2 },	{ "/srv", 2 },	{ "/mnt", 3 },	  { "/media", 4 },
+	{ "/nix", 2 },	{ "/gnu", 2 },	{ "/export", 4 },
+};
+
+/* Below a home: keys, tokens and mail, at any depth. */
+static const char *const secret_dirs[] = {
+	".ssh",
+	".gnupg",
+	".pki",
+	".aws",
+	".azure",
+	".gcloud",
+	".kube",
+	".docker",
+	".config",
+	".netrc",
+	".mozilla",
+	".thunderbird",
+	".password-store",
+	".local/share/keyrings",
+	".terraform.d",
+	".oci",
+	".m2",
+	".gradle/init.d",
+	".vault-token",
+	".claude",
+	".codex",
+	".gemini",
+	".cursor",
+};
+
+/* Below a home: places that hold more than one thing, or a credential beside the programs. */
+static const char *const catch_alls[] = {
+	".local",  ".local/share", ".local/state", ".cache",	".cargo", "go",
+	".dotnet", ".deno",	   ".bun",	   ".composer", ".gem",	  ".cabal",
+	".npm",	   ".gradle",	   ".nuget",	   ".var",	"snap",	  ".local/share/uv",
+	"Desktop", "Documents",	   "Downloads",	   "src",	"work",	  "projects",
+	"code",	   "dev",	   "repos",
+};
+
+/* Below a home: where version managers put what they install. With a slash at the end: one
+ * directory for each installation. */
+static const char *const managed_dirs[] = {
+	".pyenv/versions/",
+	".local/share/uv/python/",
+	".local/share/uv/tools/",
+	".local/pipx/venvs/",
+	".local/share/pipx/venvs/",
+	".nvm/versions/node/",
+	".local/share/fnm/node-versions/",
+	".fnm/node-versions/",
+	".volta/tools/image/",
+	".rbenv/versions/",
+	".rustup/toolchains/",
+	".sdkman/candidates/",
+	".jenv/versions/",
+	".asdf/installs/",
+	".local/share/mise/installs/",
+	".local/share/rtx/installs/",
+	".rye/py/",
+	".juliaup/",
+	".conda/envs/",
+	".local/share/virtualenvs/",
+	".cache/pypoetry/virtualenvs/",
+	"miniconda3",
+	"anaconda3",
+	"miniforge3",
+	"mambaforge",
+	"micromamba",
+};
+
+static unsigned depth_of(const char *path)
+{
+	unsigned n = 0;
+
+	for (; *path; path++)
+		n += *path == '/';
+	return n;
+}
+
+/* What follows @dir in @path, NULL if @path is not in it. */
+static const char *rest_below(const char *dir, const char *path)
+{
+	size_t len = strlen(dir);
+
+	if (len < 2 || !path_is_within(dir, path))
+		return NULL;
+	return path[len] == '/' ? path + len + 1 : path + len;
+}
+
+const char *places_below_home(const char *home, const char *path)
+{
+	const char *rest = home ? rest_below(home, path) : NULL;
+
+	if (!rest)
+		rest = rest_below("/root", path);
+	if (!rest) {
+		/* Somebody else's. */
+		rest = rest_below("/home", path);
+		if (rest && *rest) {
+			rest += strcspn(rest, "/");
+			if (*rest == '/')
+				rest++;
+		} else {
+			rest = NULL;
+		}
+	}
+	return rest;
+}
+
+static bool is_allowed_below_home(const char *rest)
+{
+	size_t i;
+
+	if (*rest == '\0')
+		return false;
+	for (i = 0; i < ARRAY_SIZE(secret_dirs); i++)
+		if (path_is_within(secret_dirs[i], rest) || path_is_within(rest, secret_dirs[i]))
+			return false;
+	for (i = 0; i < ARRAY_SIZE(catch_alls); i++)
+		if (strcmp(rest, catch_alls[i]) == 0)
+			return false;
+	return true;
+}
+
+bool discover_tree_allowed(const char *home, const char *real_path)
+{
+	const char *rest;
+	size_t i;
+
+	if (real_path[0] != '/' || real_path[1] == '\0' || path_has_dotdot(real_path))
+		return false;
+	if (home && path_is_within(real_path, home))
+		return false;
+	if (path_is_within(real_path, "/root") || path_is_within(real_path, "/home"))
+		return false;
+	for (i = 0; i < ARRAY_SIZE(never_below); i++)
+		if (path_is_within(never_below[i], real_path))
+			return false;
+	for (i = 0; i < ARRAY_SIZE(collections); i++)
+		if (path_is_within(collections[i].dir, real_path) &&
+		    depth_of(real_path) < collections[i].min_depth)
+			return false;
+	rest = places_below_home(home, real_path);
+	return !rest || is_allowed_below_home(rest);
+}
+
+bool places_is_managed(const char *home, const char *real_path)
+{
+	const char *rest = places_below_home(home, real_path);
+	size_t i;
+
+	if (!rest)
+		return path_is_within("/opt", real_path);
+	for (i = 0; i < ARRAY_SIZE(managed_dirs); i++) {
+		size_t len = strlen(managed_dirs[i]);
+
+		if (managed_dirs[i][len - 1] == '/'
+			    ? strncmp(rest, managed_dirs[i], len) == 0 && rest[len] != '\0'
+			    : path_is_within(managed_dirs[i], rest))
+			return true;
+	}
+	return false;
+}

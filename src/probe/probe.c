@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "probe/probe.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "sys/raw.h"
+#include "uapi/landlock.h"
+
+#ifndef __NR_landlock_create_ruleset
+#define __NR_landlock_create_ruleset 444
+#endif
+
+/* The last version whose rights were seen on a released kernel; a later mask is tried first. */
+#define ABI_CERTAIN 8
+
+static int kernel_accepts(uint64_t fs, uint64_t net, uint64_t scoped)
+{
+	const uint64_t attr[3] = { fs, net, scoped };
+	long fd =
+		raw_syscall(__NR_landlock_create_ruleset, RAW_ARG(attr), sizeof(attr), 0, 0, 0, 0);
+
+	if (fd < 0)
+		return 0;
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return 1;
+}
+
+void probe_machine(struct probe_machine *ret)
+{
+	long abi =
+		raw_syscall(__NR_landlock_create_ruleset, 0, 0, LL_CREATE_RULESET_VERSION, 0, 0, 0);
+	int known = (int)abi;
+
+	ret->landlock_abi = (int)abi;
+	if (known > ABI_CERTAIN &&
+	    !kernel_accepts(landlock_fs_rights(known), landlock_net_rights(known),
+			    landlock_scopes(known)))
+		known = ABI_CERTAIN;
+	ret->landlock_fs = landlock_fs_rights(known);
+	ret->landlock_net = landlock_net_rights(known);
+	ret->landlock_scoped = landlock_scopes(known);
+	ret->uid = geteuid();
+	ret->gid = getegid();
+}
+
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+static int count_threads(int proc_fd, const char *pid)
+{
+	char path[NAME_MAX + sizeof("/task")];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/task", pid);
+	/* procfs counts one link for each thread, and two for the directory. */
+	if (fstatat(proc_fd, path, &st, 0) < 0 || st.st_nlink < 3)
+		return 1;
+	return (int)(st.st_nlink - 2);
+}
+
+int probe_user_tasks(uid_t uid)
+{
+	CLEANUP(close_dir) DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	struct stat st;
+	int count = 0;
+
+	if (!proc)
+		return -errno;
+	while ((entry = readdir(proc)) != NULL) {
+		if (!isdigit((unsigned char)entry->d_name[0]))
+			continue;
+		if (fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid == uid)
+			count += count_threads(dirfd(proc), entry->d_name);
+	}
+	return count;
+}

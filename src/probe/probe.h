@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What this machine offers, found with a few cheap system calls and no walk over any file system.
+ */
+#ifndef PROBE_PROBE_H
+#define PROBE_PROBE_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct probe_machine {
+	int landlock_abi; /* <= 0: none (negative errno of the kernel) */
+	uint64_t landlock_fs, landlock_net, landlock_scoped; /* every right of that ABI */
+	uid_t uid;					     /* effective ids of the caller */
+	gid_t gid;
+};
+
+void probe_machine(struct probe_machine *ret);
+
+/* How many tasks (threads) user @uid has on this machine, -errno on failure. Walks /proc: only for
+ * level landlock, where RLIMIT_NPROC counts all of a user's tasks. */
+int probe_user_tasks(uid_t uid);
+
+#endif
