@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The marks of placeholders; without libc, since init reads it too. */
+#ifndef PLAN_PLACEHOLDER_MARK_H
+#define PLAN_PLACEHOLDER_MARK_H
+
+#define PLACEHOLDER_MODE 0444
+#define PLACEHOLDER_BYTES_MAX 16
+#define PLACEHOLDER_SECONDS 86400
+#define PLACEHOLDER_NANOSECONDS 271828182
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From a policy to a plan: everything a run needs, resolved against this machine.
+ *
+ * plan_build() opens each granted object once, by descriptor, and writes down what it is (device
+ * and inode) and where it lies; whoever carries out the plan uses that very object or fails. The
+ * outcome is one flat block for init (plan_format.h) and the few things only the supervisor can do:
+ * the descriptors that become detached mounts, and the names that have to be held by a placeholder.
+ *
+ * Order of the steps in the block (level namespaces): root and system directories, /etc, /proc and
+ * /dev, private directories, then grants, pins and masks with each path after all its ancestors, so
+ * that init needs no sorting and no recursion. Every directory that has to be made on the root
+ * tmpfs is a step of its own.
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cordon/run.h>
+
+#include "base/arena.h"
+#include "plan/plan_format.h"
+#include "policy/policy.h"
+#include "probe/probe.h"
+
+struct plan_input {
+	const struct cordon_policy *policy;
+	const struct cordon_run_options *options;
+	int level; /* enum plan_level */
+	const struct probe_machine *machine;
+	int is_main_thread; /* the parent-death signal can be used */
+	/* Level landlock: a directory of mode 0700 the launcher made for this run, with a directory
+	 * "home" in it. */
+	const char *tmpdir;
+};
+
+/*
+ * A name that does not exist yet and must not come into being: the launcher holds it with a
+ * placeholder (placeholder.h) before init runs and removes that after the run. If the name exists
+ * by then, planning has to be repeated.
+ */
+struct plan_hold {
+	int dir_fd;	  /* O_PATH; owned by the plan */
+	const char *name; /* one component */
+	const char *path; /* full path, for messages */
+	const char *text; /* content of the placeholder; NULL = a socket that cannot be opened */
+};
+
+/*
+ * A repository whose index can name others inside its work tree, which git enters and obeys: the
+ * launcher looks before and after the run (launch/gitlinks.h).
+ */
+struct plan_repo {
+	int git_fd, work_fd;		/* O_PATH; owned by the plan */
+	const char *git_dir, *work_dir; /* for messages */
+	const char *below;		/* only there can the run write; NULL = everywhere */
+	bool has_safe_modules;		/* it cannot write to the repositories of submodules */
+};
+
+struct plan {
+	struct arena arena;
+	void *block; /* struct plan_header and what belongs to it */
+	size_t block_size;
+	int *mount_fds; /* O_PATH, owned by the plan; [i] becomes the detached mount of fd_index i
+			 */
+	size_t n_mount_fds;
+	struct plan_hold *holds;
+	size_t n_holds;
+	struct plan_repo *repos;
+	size_t n_repos;
+	const char *cwd;      /* the caller's, for messages; NULL = none */
+	const char **notes;   /* remarks for a terminal, one line each; NULL-terminated */
+	const char **layers;  /* for the receipt; NULL-terminated */
+	const char **missing; /* for the receipt; NULL-terminated */
+	int64_t wall_ms;      /* -1 = no limit */
+	int64_t output_bytes; /* -1 = not set */
+};
+
+/* The caller frees *ret with plan_free(). Nothing on the machine is changed. */
+int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err);
+void plan_free(struct plan *plan);
+
+/* The whole plan, readable; the caller frees *ret with free(). */
+int plan_to_json(const struct plan *plan, int pretty, char **ret, struct cordon_error *err);
+
+/* Does @plan begin with the very steps and identity that an init parked with @base has? */
+bool plan_has_base(const struct plan *plan, const struct plan *base);
+
+const char *plan_op_name(unsigned type);
+
+#endif

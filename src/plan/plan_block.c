@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps, arguments and environment -> the flat block that init reads. */
+#include <string.h>
+
+#include "plan/plan_internal.h"
+#include "plan/plan_read.h"
+
+struct writer {
+	char *block;
+	size_t pos, size; /* of the string area */
+};
+
+struct step *plan_step(struct build *b, unsigned type, const char *dst, const char *src)
+{
+	struct step *step = PLAN_ADD(b, steps, n_steps, cap_steps);
+
+	if (!step)
+		return NULL;
+	step->op.type = (uint16_t)type;
+	step->op.fd_index = -1;
+	step->dst = dst;
+	step->src = src;
+	return step;
+}
+
+static size_t string_size(const char *s)
+{
+	return s ? strlen(s) + 1 : 0;
+}
+
+static size_t count_strings(const char *const *v, size_t *size)
+{
+	size_t n = 0;
+
+	for (; v && v[n]; n++)
+		*size += string_size(v[n]);
+	return n;
+}
+
+static uint32_t put_bytes(struct writer *w, const char *data, size_t len)
+{
+	uint32_t off = (uint32_t)w->pos;
+
+	memcpy(w->block + w->pos, data, len);
+	w->pos += len;
+	return off;
+}
+
+static uint32_t put_string(struct writer *w, const char *s)
+{
+	return s ? put_bytes(w, s, strlen(s) + 1) : 0;
+}
+
+static void put_steps(const struct build *b, struct writer *w, const struct plan_header *h)
+{
+	struct plan_op *ops = (void *)(w->block + h->ops_off);
+
+	for (size_t i = 0; i < b->n_steps; i++) {
+		const struct step *step = &b->steps[i];
+
+		ops[i] = step->op;
+		ops[i].dst = put_string(w, step->dst);
+		ops[i].src = put_string(w, step->src);
+	}
+}
+
+static void put_list(struct writer *w, uint32_t off, const char *const *v, size_t n)
+{
+	uint32_t *out = (void *)(w->block + off);
+
+	for (size_t i = 0; i < n; i++)
+		out[i] = put_string(w, v[i]);
+}
+
+static int fill_header(struct build *b, struct plan_header *h)
+{
+	const struct probe_machine *m = b->in->machine;
+	bool namespaces = b->in->level == PLAN_LEVEL_NAMESPACES;
+	int r;
+
+	h->magic = PLAN_MAGIC;
+	h->version = PLAN_VERSION;
+	h->level = (uint32_t)b->in->level;
+	if (b->in->is_main_thread)
+		h->flags |= PLAN_PDEATHSIG;
+	if (namespaces)
+		h->flags |= PLAN_LOOPBACK_UP;
+	h->filter = (uint32_t)plan_choose_filter(b);
+	h->n_mount_fds = (uint32_t)b->n_mount_fds;
+	h->handled_fs = m->landlock_fs;
+	h->handled_net = namespaces ? 0 : m->landlock_net;
+	h->scoped = m->landlock_scoped;
+	if (namespaces) {
+		h->tmpfs_bytes = (uint64_t)POLICY_DEFAULT_DISK_BYTES;
+		h->tmpfs_inodes = h->tmpfs_bytes / 4096;
+	}
+	r = plan_build_ids(b, h);
+	if (r < 0)
+		return r;
+	return plan_build_limits(b, h);
+}
+
+/* Sets every offset; returns the size of the whole block. */
+static size_t lay_out(const struct build *b, struct plan_header *h, size_t strings)
+{
+	size_t size = sizeof(*h);
+
+	h->n_ops = (uint32_t)b->n_steps;
+	h->n_base_ops = (uint32_t)b->n_base_steps;
+	h->ops_off = (uint32_t)size;
+	size += b->n_steps * sizeof(struct plan_op);
+	h->argv_off = (uint32_t)size;
+	size += h->n_argv * sizeof(uint32_t);
+	h->envp_off = (uint32_t)size;
+	size += h->n_envp * sizeof(uint32_t);
+	h->strings_off = (uint32_t)size;
+	return size + strings;
+}
+
+static int check_sizes(struct build *b, size_t size)
+{
+	int r;
+
+	if (b->n_steps > PLAN_OPS_MAX || b->n_mount_fds > PLAN_MOUNT_FDS_MAX) {
+		r = cordon_err(b->err, CORDON_E_POLICY, 0, "the policy needs %zu set-up steps",
+			       b->n_steps);
+		cordon_err_hint(b->err, "at most %d are possible; grant directories, not files",
+				PLAN_OPS_MAX);
+		return r;
+	}
+	if (size > PLAN_SIZE_MAX)
+		return cordon_err(b->err, CORDON_E_USAGE, 0,
+				  "arguments and environment are too large (%zu bytes)", size);
+	return 0;
+}
+
+int plan_write_block(struct build *b)
+{
+	static const char hostname[] = "cordon";
+	const char *const *argv = b->in->options->argv;
+	struct plan_header head = { 0 }, *h;
+	size_t strings = 1, size;
+	struct writer w;
+	int r;
+
+	r = fill_header(b, &head);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < b->n_steps; i++)
+		strings += string_size(b->steps[i].dst) + string_size(b->steps[i].src);
+	head.n_argv = (uint32_t)count_strings(argv, &strings);
+	head.n_envp = (uint32_t)b->env.n;
+	for (size_t i = 0; i < b->env.n; i++)
+		strings += string_size(b->env.v[i]);
+	strings += string_size(b->program.exec_path) + string_size(b->start_dir) + sizeof(hostname);
+	size = lay_out(b, &head, strings);
+	r = check_sizes(b, size);
+	if (r < 0)
+		return r;
+	w.block = arena_alloc(b->arena, size);
+	if (!w.block)
+		return plan_nomem(b);
+	w.pos = head.strings_off;
+	w.size = size;
+	h = (void *)w.block;
+	*h = head;
+	h->size = (uint32_t)size;
+	put_steps(b, &w, h);
+	put_list(&w, h->argv_off, argv, h->n_argv);
+	put_list(&w, h->envp_off, b->env.v, h->n_envp);
+	h->exec_path = put_string(&w, b->program.exec_path);
+	h->cwd = put_string(&w, b->start_dir);
+	if (b->in->level == PLAN_LEVEL_NAMESPACES)
+		h->hostname = put_bytes(&w, hostname, sizeof(hostname));
+	b->plan->block = w.block;
+	b->plan->block_size = size;
+	if (plan_read_check(w.block, size) != 0)
+		return cordon_err(b->err, CORDON_E_STATE, 0,
+				  "the plan does not pass its own check (%d)",
+				  plan_read_check(w.block, size));
+	return 0;
+}

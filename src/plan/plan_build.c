@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Policy and machine -> plan: the order of the steps, what is active and what is missing. */
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "plan/plan_internal.h"
+
+#define GROW_MIN 32
+
+int plan_nomem(struct build *b)
+{
+	return cordon_err(b->err, CORDON_E_NOMEM, 0, "out of memory");
+}
+
+void *plan_grow(struct build *b, void *array, size_t *n, size_t *cap, size_t size)
+{
+	void *v;
+
+	/* By memcpy: the pointer's own type is not known here. */
+	memcpy(&v, array, sizeof(v));
+	if (*n == *cap) {
+		size_t want = *cap ? *cap * 2 : GROW_MIN;
+		void *bigger = arena_alloc(b->arena, want * size);
+
+		if (!bigger)
+			return NULL;
+		if (*n > 0)
+			memcpy(bigger, v, *n * size);
+		v = bigger;
+		memcpy(array, &v, sizeof(v));
+		*cap = want;
+	}
+	return (char *)v + (*n)++ * size;
+}
+
+int plan_list_add(struct build *b, struct strlist *list, const char *s)
+{
+	return strlist_add(b->arena, list, s) < 0 ? plan_nomem(b) : 0;
+}
+
+int plan_note(struct build *b, const char *fmt, ...)
+{
+	char text[PATH_MAX + 256];
+	const char *copy;
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	copy = arena_strdup(b->arena, text);
+	return copy ? plan_list_add(b, &b->notes, copy) : plan_nomem(b);
+}
+
+static int add_all(struct build *b, struct strlist *list, const char *const *names, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = plan_list_add(b, list, names[i]);
+	return r;
+}
+
+static int add_landlock(struct build *b)
+{
+	int abi = b->in->machine->landlock_abi;
+	const char *name;
+
+	if (abi <= 0)
+		return plan_list_add(b, &b->missing, "landlock");
+	name = arena_printf(b->arena, "landlock:%d", abi);
+	return name ? plan_list_add(b, &b->layers, name) : plan_nomem(b);
+}
+
+/* What is active and what is not, as the receipt says it. */
+static int describe(struct build *b)
+{
+	static const char *const namespaces[] = { "user", "mount", "pid", "net", "ipc", "uts" };
+	static const char *const always[] = { "seccomp", "rlimits" };
+	int abi = b->in->machine->landlock_abi, r;
+	bool has_namespaces = b->in->level == PLAN_LEVEL_NAMESPACES;
+	/* Level landlock: what it cannot do, by what would be needed for it. */
+	const struct {
+		const char *name;
+		bool is_missing;
+	} gaps[] = {
+		{ "cgroup", true },
+		{ "uid", !has_namespaces && b->is_root && !b->policy->user },
+		{ "procs", !has_namespaces && b->is_root && !b->policy->user },
+		{ "metadata", !has_namespaces },
+		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
+		{ "noexec", !has_namespaces && b->is_commands },
+		{ "tcp", !has_namespaces && abi < 4 },
+		{ "scopes", abi > 0 && abi < 6 && !has_namespaces },
+		{ "truncate", abi > 0 && abi < 3 && !has_namespaces },
+		{ "ioctl", abi > 0 && abi < 5 && !has_namespaces },
+	};
+
+	r = add_all(b, has_namespaces ? &b->layers : &b->missing, namespaces,
+		    ARRAY_SIZE(namespaces));
+	if (r == 0)
+		r = add_landlock(b);
+	if (r == 0)
+		r = add_all(b, &b->layers, always, ARRAY_SIZE(always));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(gaps); i++) {
+		if (gaps[i].is_missing)
+			r = plan_list_add(b, &b->missing, gaps[i].name);
+	}
+	return r;
+}
+
+static bool has_layer(const struct build *b, const char *name)
+{
+	if (strncmp(name, "landlock", 8) == 0 && b->in->machine->landlock_abi > 0) {
+		char *end;
+
+		if (name[8] == '\0')
+			return true;
+		if (name[8] == ':' && isdigit((unsigned char)name[9]) &&
+		    strtol(name + 9, &end, 10) <= b->in->machine->landlock_abi)
+			return *end == '\0';
+		return false;
+	}
+	/* Not a mechanism of its own, but mounts that only a mount namespace can have. */
+	if (strcmp(name, "protect") == 0)
+		return b->policy->protect != 0 && b->in->level == PLAN_LEVEL_NAMESPACES;
+	return strlist_has(&b->layers, name);
+}
+
+static int check_required(struct build *b)
+{
+	for (size_t i = 0; i < b->policy->require.n; i++) {
+		const char *name = b->policy->require.v[i];
+		int r;
+
+		if (has_layer(b, name))
+			continue;
+		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+			       "the required layer '%s' is not to be had", name);
+		if (strncmp(name, "landlock", 8) == 0)
+			cordon_err_hint(b->err,
+					"this kernel has Landlock ABI %d; a newer kernel or "
+					"lsm=landlock at boot changes that",
+					b->in->machine->landlock_abi > 0
+						? b->in->machine->landlock_abi
+						: 0);
+		else if (b->in->level == PLAN_LEVEL_LANDLOCK)
+			cordon_err_hint(b->err,
+					"it needs user namespaces; `cordon check` says what "
+					"is in the way");
+		else
+			cordon_err_hint(b->err, "`cordon check` lists the layers of this machine");
+		return r;
+	}
+	return 0;
+}
+
+static int check_input(struct build *b)
+{
+	const struct plan_input *in = b->in;
+
+	if (!in->options->argv || !in->options->argv[0] || !in->options->argv[0][0])
+		return cordon_err(b->err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (in->level == PLAN_LEVEL_NAMESPACES)
+		return 0;
+	if (in->machine->landlock_abi <= 0)
+		return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+				  "level landlock needs Landlock, which this kernel lacks");
+	if (!in->tmpdir || in->tmpdir[0] != '/')
+		return cordon_err(b->err, CORDON_E_USAGE, 0, "level landlock needs a directory");
+	return 0;
+}
+
+static int build_namespaces(struct build *b)
+{
+	int r = plan_system_view(b);
+
+	b->n_base_steps = b->n_steps;
+	if (r == 0 && b->is_commands)
+		r = plan_command_rules(b);
+	if (r == 0)
+		r = plan_choose_start_dir(b);
+	if (r == 0)
+		r = plan_place(b);
+	return r;
+}
+
+static int build_landlock(struct build *b)
+{
+	int r;
+
+	b->home = plan_join(b, b->in->tmpdir, "home");
+	if (!b->home)
+		return plan_nomem(b);
+	r = plan_expand_for_landlock(b);
+	if (r == 0)
+		r = plan_place_rules(b);
+	if (r == 0 && b->is_commands)
+		r = plan_command_rules(b);
+	if (r == 0)
+		r = plan_choose_start_dir(b);
+	return r;
+}
+
+static int build(struct build *b)
+{
+	int r = check_input(b);
+
+	if (r == 0)
+		r = describe(b);
+	if (r == 0)
+		r = check_required(b);
+	if (r == 0)
+		r = plan_find_home(b);
+	if (r == 0)
+		r = plan_collect_grants(b);
+	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
+		r = plan_system_rules(b);
+	if (r == 0)
+		r = plan_apply_deny(b);
+	if (r == 0)
+		r = plan_apply_protect(b);
+	if (r == 0)
+		r = b->in->level == PLAN_LEVEL_NAMESPACES ? build_namespaces(b) : build_landlock(b);
+	if (r == 0)
+		r = plan_build_env(b);
+	if (r == 0)
+		r = plan_write_block(b);
+	return r;
+}
+
+/* The lists of a plan end with NULL. */
+static int end_lists(struct build *b)
+{
+	struct strlist *lists[] = { &b->notes, &b->layers, &b->missing };
+	const char ***ret[] = { &b->plan->notes, &b->plan->layers, &b->plan->missing };
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		if (strlist_add(b->arena, lists[i], NULL) < 0)
+			return plan_nomem(b);
+		*ret[i] = lists[i]->v;
+	}
+	return 0;
+}
+
+static void hand_over(struct build *b)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		if (b->grants[i]->fd >= 0)
+			close(b->grants[i]->fd);
+	}
+	b->plan->mount_fds = b->mount_fds;
+	b->plan->n_mount_fds = b->n_mount_fds;
+	b->plan->holds = b->holds;
+	b->plan->n_holds = b->n_holds;
+	b->plan->repos = b->repos;
+	b->plan->n_repos = b->n_repos;
+	b->plan->cwd = b->cwd_real;
+	b->plan->wall_ms = b->policy->wall_ms;
+	b->plan->output_bytes = b->policy->output_bytes;
+}
+
+int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err)
+{
+	struct plan *plan = calloc(1, sizeof(*plan));
+	struct build b = { .in = input, .policy = input->policy, .plan = plan, .err = err };
+	int r;
+
+	if (!plan)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	b.arena = &plan->arena;
+	b.is_root = input->machine->uid == 0;
+	b.is_commands = input->policy->commands_set == 1;
+	r = build(&b);
+	if (r == 0)
+		r = end_lists(&b);
+	hand_over(&b);
+	if (r < 0) {
+		plan_free(plan);
+		return r;
+	}
+	*ret = plan;
+	return 0;
+}
+
+void plan_free(struct plan *plan)
+{
+	if (!plan)
+		return;
+	for (size_t i = 0; i < plan->n_mount_fds; i++)
+		close(plan->mount_fds[i]);
+	for (size_t i = 0; i < plan->n_holds; i++)
+		close(plan->holds[i].dir_fd);
+	for (size_t i = 0; i < plan->n_repos; i++) {
+		close(plan->repos[i].git_fd);
+		close(plan->repos[i].work_fd);
+	}
+	arena_done(&plan->arena);
+	free(plan);
+}

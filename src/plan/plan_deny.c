@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs.deny: what nobody inside may see, also within grants.
+ *
+ * At level namespaces the object is covered by a mount. A denied link hides both itself and what it
+ * points to. A denied name that does not exist is held by a placeholder for the time of the run, so
+ * that it cannot come into being behind the cover.
+ *
+ * Landlock alone knows no "except": there, a tree with something denied in it is granted name by
+ * name, without the denied one (and so without the right to list the directories above it). That
+ * works for reading only; a write grant with something denied in it is refused.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/path.h"
+#include "plan/plan_internal.h"
+
+static void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
+
+static void drop_grants(struct build *b, const char *denied)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		if (plan_is_within(denied, b->grants[i]->real))
+			b->grants[i]->is_dropped = true;
+	}
+}
+
+static int check_deny(struct build *b, const char *typed, const char *real)
+{
+	if (strcmp(real, "/") == 0 || plan_is_within(real, "/usr"))
+		return cordon_err(b->err, CORDON_E_PATH, 0,
+				  "cannot deny '%s': no command runs without it", typed);
+	if (plan_is_within("/proc", real) || plan_is_within("/sys", real) ||
+	    plan_is_within("/dev", real))
+		return cordon_err(b->err, CORDON_E_PATH, 0,
+				  "cannot deny '%s': the sandbox has its own, not the host's",
+				  typed);
+	return 0;
+}
+
+static const char *first_missing(struct build *b, const struct resolved *r)
+{
+	const char *name = arena_strndup(b->arena, r->missing, strcspn(r->missing, "/"));
+
+	return name ? plan_join(b, r->real, name) : NULL;
+}
+
+static int deny_one(struct build *b, const char *typed)
+{
+	char path[PATH_MAX];
+	struct resolved res;
+	const char *target;
+	int r = path_normalise(b->cwd, typed, path, sizeof(path));
+
+	if (r >= 0)
+		r = plan_resolve(b, path, &res);
+	if (r < 0)
+		return cordon_err(b->err, CORDON_E_PATH, -r, "cannot deny '%s'", typed);
+	target = res.missing ? first_missing(b, &res) : res.real;
+	if (!target)
+		return plan_nomem(b);
+	r = check_deny(b, typed, target);
+	if (r < 0)
+		return r;
+	if (res.missing) {
+		r = plan_mark_missing(b, target, MARK_MASK, "");
+	} else {
+		drop_grants(b, target);
+		r = plan_mark(b, target, MARK_MASK, !S_ISDIR(res.st.st_mode));
+	}
+	if (r == 0 && res.last_link >= 0)
+		r = plan_mark(b, res.links[res.last_link].path, MARK_MASK, true);
+	return r;
+}
+
+int plan_apply_deny(struct build *b)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->policy->fs_deny.n; i++)
+		r = deny_one(b, b->policy->fs_deny.v[i]);
+	/* Pins that were set for a grant which a later entry drops do no harm: nothing is there. */
+	for (size_t i = 0; i < b->n_marks; i++)
+		b->marks[i].is_deny = true;
+	return r;
+}
+
+bool plan_is_denied(const struct build *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_marks; i++) {
+		if (b->marks[i].kind == MARK_MASK && plan_is_within(b->marks[i].path, path))
+			return true;
+	}
+	return false;
+}
+
+/* Level landlock from here on. */
+
+static bool contains_denied(const struct build *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_marks; i++) {
+		if (b->marks[i].kind == MARK_MASK && plan_is_below(path, b->marks[i].path))
+			return true;
+	}
+	return false;
+}
+
+/* Grants what lies in @dir without the denied names. Queues directories it has to look into. */
+static int grant_entries(struct build *b, const char *dir_path, int origin, struct strlist *queue,
+			 size_t *left)
+{
+	CLEANUP(close_dir) DIR *dir = opendir(dir_path);
+	struct dirent *entry;
+	struct resolved res;
+	int r = 0;
+
+	if (!dir)
+		return cordon_err(b->err, CORDON_E_PATH, errno, "cannot list '%s'", dir_path);
+	while (r == 0 && (entry = readdir(dir)) != NULL) {
+		const char *path;
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if ((*left)-- == 0)
+			return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+					  "'%s' has too many entries to deny one of them at level "
+					  "landlock",
+					  dir_path);
+		path = plan_join(b, dir_path, entry->d_name);
+		if (!path)
+			return plan_nomem(b);
+		if (plan_is_denied(b, path) || plan_resolve(b, path, &res) < 0 || res.n_links > 0)
+			continue;
+		if (contains_denied(b, path))
+			r = plan_list_add(b, queue, path);
+		else if (S_ISDIR(res.st.st_mode) || S_ISREG(res.st.st_mode))
+			r = plan_add_grant(b, path, origin, false, NULL);
+	}
+	return r;
+}
+
+static int expand_grant(struct build *b, struct grant *g)
+{
+	size_t left = PLAN_DENY_ENTRIES_MAX;
+	struct strlist queue = { 0 };
+	int r;
+
+	if (g->write) {
+		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+			       "level landlock cannot deny something inside the write grant '%s'",
+			       g->typed);
+		cordon_err_hint(b->err, "grant the directories beside it, or use a machine with "
+					"user namespaces (cordon check)");
+		return r;
+	}
+	g->is_dropped = true;
+	r = plan_list_add(b, &queue, g->real);
+	for (size_t i = 0; r == 0 && i < queue.n; i++)
+		r = grant_entries(b, queue.v[i], g->origin, &queue, &left);
+	return r;
+}
+
+static int refuse_nested(struct build *b)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		const struct grant *g = b->grants[i], *outer;
+		int r;
+
+		if (g->write || g->is_dropped || g->origin != GRANT_EXPLICIT)
+			continue;
+		outer = plan_grant_of(b, g->real, true);
+		if (!outer)
+			continue;
+		r = cordon_err(
+			b->err, CORDON_E_UNSUPPORTED, 0,
+			"level landlock cannot keep '%s' read-only inside the write grant '%s'",
+			g->typed, outer->typed);
+		cordon_err_hint(b->err, "leave one of the two out");
+		return r;
+	}
+	return 0;
+}
+
+int plan_expand_for_landlock(struct build *b)
+{
+	size_t n = b->n_grants;
+	int r = refuse_nested(b);
+
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		if (!b->grants[i]->is_dropped && contains_denied(b, b->grants[i]->real))
+			r = expand_grant(b, b->grants[i]);
+	}
+	return r;
+}

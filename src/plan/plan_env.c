@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who the command is and what it finds in its environment: home, user, variables, ids, limits. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/path.h"
+#include "plan/plan_internal.h"
+
+#define PASSWD_MAX ((size_t)256 << 10)
+#define FALLBACK_HOME "/home/user"
+#define FALLBACK_NAME "user"
+#define INNER_ID 1000u	 /* what a run started by root is inside */
+#define NOBODY_ID 65534u /* and outside, unless the policy names a user */
+#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
+
+/* Field @want (0 = name) of a line of the user database. */
+static size_t passwd_field(const char *line, unsigned want, const char **ret)
+{
+	const char *s = line;
+	size_t len = strcspn(s, ":\n");
+
+	while (want > 0 && s[len] == ':') {
+		s += len + 1;
+		len = strcspn(s, ":\n");
+		want--;
+	}
+	*ret = s;
+	return want == 0 ? len : 0;
+}
+
+static const char *next_line(const char *line)
+{
+	line += strcspn(line, "\n");
+	return *line ? line + 1 : line;
+}
+
+static bool line_uid(const char *line, unsigned long *ret)
+{
+	const char *s;
+	char *end;
+
+	if (passwd_field(line, 2, &s) == 0 || *s < '0' || *s > '9')
+		return false;
+	errno = 0;
+	*ret = strtoul(s, &end, 10);
+	return errno == 0 && *end == ':';
+}
+
+bool plan_holds_home(const struct build *b, const char *dir)
+{
+	char home[PATH_MAX];
+	const char *s;
+	unsigned long uid;
+
+	if (plan_is_within(dir, b->home_real))
+		return true;
+	for (const char *line = b->passwd; *line; line = next_line(line)) {
+		size_t len = passwd_field(line, 5, &s);
+
+		/* Accounts of services live in /var/lib and the like, and nobody's in /nonexistent.
+		 */
+		if (!line_uid(line, &uid) || (uid != 0 && (uid < 1000 || uid >= 60000)))
+			continue;
+		if (len < 2 || len >= sizeof(home) || *s != '/')
+			continue;
+		memcpy(home, s, len);
+		home[len] = '\0';
+		if (plan_is_within(dir, home))
+			return true;
+	}
+	return false;
+}
+
+static int user_from_passwd(struct build *b, const char **ret_home)
+{
+	unsigned long uid;
+	const char *s;
+	size_t len;
+
+	for (const char *line = b->passwd; *line; line = next_line(line)) {
+		if (!line_uid(line, &uid) || uid != b->in->machine->uid)
+			continue;
+		len = passwd_field(line, 0, &s);
+		if (!b->is_root && len > 0 && len <= 32)
+			b->user_name = arena_strndup(b->arena, s, len);
+		len = passwd_field(line, 5, &s);
+		*ret_home = arena_strndup(b->arena, s, len);
+		return b->user_name && *ret_home ? 0 : plan_nomem(b);
+	}
+	return 0;
+}
+
+/* A home that is the root or part of the system cannot be a private directory inside. */
+static bool is_usable_home(const char *home)
+{
+	static const char *const system[] = {
+		"/usr", "/etc", "/proc", "/sys",   "/dev",   "/bin",
+		"/lib", "/run", "/sbin", "/lib32", "/lib64", "/libx32"
+	};
+
+	if (home[0] != '/' || home[1] == '\0' || path_has_dotdot(home))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(system); i++) {
+		if (plan_is_within(system[i], home))
+			return false;
+	}
+	return true;
+}
+
+int plan_find_home(struct build *b)
+{
+	const char *typed = b->in->options->home, *database = NULL;
+	char home[PATH_MAX];
+	struct resolved r;
+	char *text;
+	int e;
+
+	b->user_name = FALLBACK_NAME;
+	text = plan_read_small(b, "/etc/passwd", PASSWD_MAX);
+	b->passwd = text ? text : "";
+	e = user_from_passwd(b, &database);
+	if (e < 0)
+		return e;
+	if (!typed)
+		typed = database;
+	b->home = b->home_real = FALLBACK_HOME;
+	if (!typed || *typed != '/' || path_normalise(NULL, typed, home, sizeof(home)) < 0)
+		return 0;
+	if (plan_resolve(b, home, &r) < 0)
+		return 0;
+	if (r.missing)
+		r.real = plan_join(b, r.real, r.missing);
+	if (!r.real)
+		return plan_nomem(b);
+	if (!is_usable_home(home) || !is_usable_home(r.real))
+		return 0;
+	b->home_real = r.real;
+	b->home = arena_strdup(b->arena, home);
+	if (!b->home)
+		return plan_nomem(b);
+	return plan_add_links(b, r.links, r.n_links);
+}
+
+static int env_put(struct build *b, const char *entry)
+{
+	size_t len = strcspn(entry, "=") + 1;
+
+	for (size_t i = 0; i < b->env.n; i++) {
+		if (strncmp(b->env.v[i], entry, len) == 0) {
+			b->env.v[i] = entry;
+			return 0;
+		}
+	}
+	return plan_list_add(b, &b->env, entry);
+}
+
+static int env_set(struct build *b, const char *name, const char *value)
+{
+	const char *entry = arena_printf(b->arena, "%s=%s", name, value);
+
+	return entry ? env_put(b, entry) : plan_nomem(b);
+}
+
+static bool is_clean_name(const char *entry, size_t len)
+{
+	for (size_t i = 0; i < len; i++) {
+		if ((unsigned char)entry[i] <= ' ' || entry[i] == 0x7f)
+			return false;
+	}
+	return len > 0;
+}
+
+/* A pattern with '*' takes what begins like it, but never replaces what Cordon sets itself. */
+static bool matches(const struct build *b, const char *entry, size_t len, const char *pattern)
+{
+	size_t n = strlen(pattern);
+
+	if (n == 0 || pattern[n - 1] != '*')
+		return n == len && strncmp(entry, pattern, len) == 0;
+	if (n - 1 > len || strncmp(entry, pattern, n - 1) != 0)
+		return false;
+	for (size_t i = 0; i < b->env.n; i++) {
+		if (strncmp(b->env.v[i], entry, len + 1) == 0)
+			return false;
+	}
+	return true;
+}
+
+static bool is_passed(const struct build *b, const char *entry, size_t len)
+{
+	static const char *const always[] = { "LANG", "LC_*", "TZ", "TERM", "COLUMNS", "LINES" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(always); i++) {
+		if (matches(b, entry, len, always[i]))
+			return true;
+	}
+	for (size_t i = 0; i < b->policy->env_pass.n; i++) {
+		if (matches(b, entry, len, b->policy->env_pass.v[i]))
+			return true;
+	}
+	return false;
+}
+
+static int set_path(struct build *b)
+{
+	const char *path = "";
+
+	for (size_t i = 0; i < b->program.n_path_dirs; i++) {
+		path = arena_printf(b->arena, "%s%s:", path, b->program.path_dirs[i]);
+		if (!path)
+			return plan_nomem(b);
+	}
+	path = arena_printf(b->arena, "%s" DEFAULT_PATH, path);
+	return path ? env_set(b, "PATH", path) : plan_nomem(b);
+}
+
+static int set_own(struct build *b)
+{
+	int r = set_path(b);
+
+	if (r == 0)
+		r = env_set(b, "HOME", b->home);
+	if (r == 0)
+		r = env_set(b, "USER", b->user_name);
+	if (r == 0)
+		r = env_set(b, "LOGNAME", b->user_name);
+	if (r == 0)
+		r = env_set(b, "SHELL", "/bin/sh");
+	if (r == 0)
+		r = env_set(b, "PWD", b->start_dir);
+	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
+		r = env_set(b, "TMPDIR", b->in->tmpdir);
+	return r;
+}
+
+int plan_build_env(struct build *b)
+{
+	const char *const *envp = b->in->options->envp;
+	int r = set_own(b);
+
+	for (; r == 0 && envp && *envp; envp++) {
+		size_t len = strcspn(*envp, "=");
+
+		if ((*envp)[len] == '=' && is_clean_name(*envp, len) && is_passed(b, *envp, len))
+			r = env_put(b, *envp);
+	}
+	for (size_t i = 0; r == 0 && i < b->policy->env_set.n; i++) {
+		const char *entry = b->policy->env_set.v[i];
+
+		if (is_clean_name(entry, strcspn(entry, "=")) && strchr(entry, '='))
+			r = env_put(b, entry);
+		else
+			r = cordon_err(b->err, CORDON_E_POLICY, 0,
+				       "'%s' is not a name for a variable", entry);
+	}
+	return r;
+}
+
+static bool parse_id(const char *s, char **end, uint32_t *ret)
+{
+	unsigned long value;
+
+	if (*s < '0' || *s > '9')
+		return false;
+	errno = 0;
+	value = strtoul(s, end, 10);
+	if (errno != 0 || value == 0 || value >= UINT32_MAX)
+		return false;
+	*ret = (uint32_t)value;
+	return true;
+}
+
+static int parse_user(struct build *b, uint32_t *uid, uint32_t *gid)
+{
+	const char *user = b->policy->user;
+	char *end;
+
+	if (!b->is_root)
+		return cordon_err(b->err, CORDON_E_POLICY, 0,
+				  "only root can choose the user of a run ('%s')", user);
+	if (parse_id(user, &end, uid)) {
+		*gid = *uid;
+		if (*end == '\0' || (*end == ':' && parse_id(end + 1, &end, gid) && *end == '\0'))
+			return 0;
+	}
+	cordon_err(b->err, CORDON_E_POLICY, 0, "'%s' is not a user", user);
+	return cordon_err_hint(b->err, "write UID or UID:GID as numbers that are not 0");
+}
+
+int plan_build_ids(struct build *b, struct plan_header *h)
+{
+	uint32_t uid = b->is_root ? NOBODY_ID : b->in->machine->uid;
+	uint32_t gid = b->is_root ? NOBODY_ID : b->in->machine->gid;
+	bool namespaces = b->in->level == PLAN_LEVEL_NAMESPACES;
+
+	if (b->policy->user && parse_user(b, &uid, &gid) < 0)
+		return -CORDON_E_POLICY;
+	if (!b->is_root)
+		h->flags |= namespaces ? PLAN_MAP_SELF : 0;
+	else
+		h->flags |= PLAN_DROP_GROUPS;
+	if (b->is_root && (namespaces || b->policy->user))
+		h->flags |= PLAN_SETIDS;
+	/* Without id mapping root stays root, with nothing left of its rights. */
+	if (b->is_root && !namespaces && !b->policy->user)
+		uid = gid = 0;
+	h->outer_uid = uid;
+	h->outer_gid = gid;
+	h->inner_uid = b->is_root && namespaces ? INNER_ID : uid;
+	h->inner_gid = b->is_root && namespaces ? INNER_ID : gid;
+	return 0;
+}
+
+/* A limit can be lowered by anyone and raised by nobody but root. */
+static void put_limit(struct plan_header *h, int resource, uint64_t value)
+{
+	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits++];
+	struct rlimit now;
+
+	if (getrlimit(resource, &now) == 0 && now.rlim_max < value)
+		value = now.rlim_max;
+	limit->resource = (uint32_t)resource;
+	limit->soft = limit->hard = value;
+}
+
+int plan_build_limits(struct build *b, struct plan_header *h)
+{
+	const struct cordon_policy *p = b->policy;
+	uint64_t procs = (uint64_t)(p->procs >= 0 ? p->procs : POLICY_DEFAULT_PROCS);
+
+	/* Not 0: a core pattern with a pipe would still run its program then. */
+	put_limit(h, RLIMIT_CORE, 1);
+	put_limit(h, RLIMIT_NOFILE,
+		  (uint64_t)(p->open_files >= 0 ? p->open_files : POLICY_DEFAULT_OPEN_FILES));
+	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
+		/* Counted for each user namespace since Linux 5.14; init is one of them. */
+		put_limit(h, RLIMIT_NPROC, procs + 1);
+	} else if (h->outer_uid != 0) {
+		int others = probe_user_tasks(h->outer_uid);
+
+		if (others < 0)
+			return cordon_err(b->err, CORDON_E_SYSTEM, -others,
+					  "cannot count the tasks of user %u", h->outer_uid);
+		put_limit(h, RLIMIT_NPROC, procs + (uint64_t)others);
+	}
+	return 0;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plan as init reads it: one flat block, offsets instead of pointers, no decisions left in it.
+ *
+ * Theory of operation. The supervisor resolves a policy against this machine and writes the outcome
+ * here; init maps the block read-only from a sealed memfd, checks every offset once
+ * (plan_read_check) and then carries out `ops` in order. Whatever init needs besides (the stdio
+ * pipes, detached mounts) travels as descriptors beside the block. Strings are NUL-terminated and
+ * lie in [strings_off, size); offset 0 means "no string".
+ */
+#ifndef PLAN_PLAN_FORMAT_H
+#define PLAN_PLAN_FORMAT_H
+
+#include <stdint.h>
+
+#define PLAN_MAGIC 0x4e4c5043u
+#define PLAN_VERSION 2
+#define PLAN_SIZE_MAX (8u << 20)
+#define PLAN_OPS_MAX 8192
+#define PLAN_RLIMITS_MAX 16
+#define PLAN_MOUNT_FDS_MAX 1024
+
+enum plan_op_type {
+	PLAN_OP_DIR = 1, /* directory `dst` with `mode` in the root tmpfs; fine if it exists */
+	PLAN_OP_SYMLINK, /* symbolic link `dst` with text `src` in the root tmpfs */
+	PLAN_OP_FILE,	 /* file `dst` with `mode` and the `data_len` bytes at offset `src` */
+	PLAN_OP_BIND,	 /* the object `src` (or mount descriptor `fd_index`) appears at `dst` */
+	PLAN_OP_PRIVATE, /* directory `dst` of the root tmpfs becomes writable */
+	PLAN_OP_PROC,	 /* a new procfs at `dst`, its sys/ read-only */
+	PLAN_OP_DEVPTS,	 /* a new devpts instance at `dst` */
+	PLAN_OP_PIN,	 /* `dst` is mounted over itself: cannot be renamed or removed any more */
+	PLAN_OP_MASK,	 /* `dst` is covered by an object that nobody can open */
+	PLAN_OP_RULE,	 /* Landlock rule for the object `src`; nothing is mounted */
+	PLAN_OP_MAX
+};
+
+/* plan_op.flags */
+#define PLAN_RDONLY 0x1u    /* mount read-only (with everything below it) */
+#define PLAN_NOEXEC 0x2u    /* mount noexec */
+#define PLAN_FILE 0x4u	    /* the object is not a directory */
+#define PLAN_MKPOINT 0x8u   /* BIND: create the mount point (in the root tmpfs) first */
+#define PLAN_IDENTITY 0x10u /* the object must have the given dev and ino */
+#define PLAN_DEVICE 0x20u   /* a device node: without nodev */
+
+struct plan_op {
+	uint16_t type, flags;
+	uint32_t mode;
+	uint32_t dst, src; /* string offsets */
+	uint32_t data_len;
+	int32_t fd_index; /* BIND: index of a passed detached mount, -1 = open `src` */
+	uint32_t dev_major, dev_minor;
+	uint64_t ino;
+	uint64_t access; /* Landlock rights of a rule on this object, 0 = no rule */
+};
+
+struct plan_rlimit {
+	uint32_t resource, pad;
+	uint64_t soft, hard;
+};
+
+/* plan_header.flags */
+#define PLAN_MAP_SELF 0x1u     /* init maps its own ids at its very start (started by a user) */
+#define PLAN_SETIDS 0x2u       /* init takes inner_uid/inner_gid by setresuid (started by root) */
+#define PLAN_DROP_GROUPS 0x4u  /* and drops supplementary groups */
+#define PLAN_PDEATHSIG 0x8u    /* the supervisor runs on its main thread: parent-death signal too */
+#define PLAN_LOOPBACK_UP 0x10u /* raise lo */
+
+enum plan_level {
+	PLAN_LEVEL_LANDLOCK = 1,
+	PLAN_LEVEL_NAMESPACES = 2
+};
+
+struct plan_header {
+	uint32_t magic, version, size, strings_off;
+	uint32_t level, flags;
+	uint32_t ops_off, n_ops;
+	uint32_t argv_off, n_argv; /* arrays of string offsets */
+	uint32_t envp_off, n_envp;
+	uint32_t exec_path, cwd, hostname;
+	uint32_t inner_uid, inner_gid, outer_uid, outer_gid;
+	uint32_t filter; /* enum seccomp_variant */
+	uint32_t n_mount_fds;
+	uint32_t n_rlimits;
+	uint32_t pad;
+	uint32_t n_base_ops; /* the first steps do not depend on the run: a parked init did them */
+	uint64_t handled_fs, handled_net, scoped; /* Landlock ruleset */
+	uint64_t tmpfs_bytes, tmpfs_inodes;
+	struct plan_rlimit rlimits[PLAN_RLIMITS_MAX];
+};
+
+#endif

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside src/plan.
+ *
+ * How a plan comes about (plan_build.c calls these in order):
+ *	plan_env.c	who and where: home, user name, environment
+ *	plan_grants.c	policy paths -> opened objects (`grants`), with the links on the way to them
+ *	plan_commands.c	the allow-list of programs
+ *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
+ *	plan_protect.c	protected names -> marks
+ *	plan_view.c	the system part of the view -> steps
+ *	plan_place.c	grants and marks, ancestors first -> steps
+ *	plan_block.c	steps -> the flat block
+ */
+#ifndef PLAN_PLAN_INTERNAL_H
+#define PLAN_PLAN_INTERNAL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "discover/discover.h"
+#include "plan/plan.h"
+#include "uapi/landlock.h"
+
+#define PLAN_DENY_ENTRIES_MAX 4096 /* siblings listed to leave one name out (level landlock) */
+
+/* One step with its strings still in the arena. */
+struct step {
+	struct plan_op op;
+	const char *dst, *src;
+};
+
+/* A symbolic link that a typed path went through. */
+struct plan_link {
+	const char *path; /* real directory + name */
+	const char *text;
+	uid_t owner;
+};
+
+enum grant_origin {
+	GRANT_SYSTEM,	/* level landlock: the system part of the view */
+	GRANT_CWD,	/* the caller's directory, by default */
+	GRANT_TOOL,	/* an installation that discovery found */
+	GRANT_EXPLICIT, /* fs.read, fs.write */
+};
+
+struct grant {
+	const char *typed, *real;
+	int fd; /* O_PATH, -1 once given away */
+	int origin;
+	bool write, is_dir, is_dropped;
+	bool is_exec; /* a file of the allow-list of programs */
+	mode_t type;
+	dev_t dev;
+	ino_t ino;
+};
+
+/* What has to hold at one path inside the view. The order is the precedence at equal paths. */
+enum mark_kind {
+	MARK_PIN,	/* cannot be renamed */
+	MARK_READ_ONLY, /* and cannot be changed */
+	MARK_GRANT,
+	MARK_MASK, /* cannot be seen */
+};
+
+struct mark {
+	const char *path;
+	int kind; /* enum mark_kind */
+	bool is_file;
+	struct grant *grant;
+	/* The name does not exist: hold it with a placeholder of this content. */
+	const char *hold_text;
+	bool is_held, is_deny;
+	size_t order; /* of several with the same path and kind, the first one counts */
+};
+
+/* Where a mount of the system part of the view lies. */
+struct base_mount {
+	const char *path;
+};
+
+struct build {
+	const struct plan_input *in;
+	const struct cordon_policy *policy;
+	struct plan *plan;
+	struct arena *arena;
+	struct cordon_error *err;
+
+	const char *cwd;       /* the caller's, absolute, as given */
+	const char *cwd_real;  /* NULL if there is none to be had */
+	const char *home;      /* as given: HOME inside */
+	const char *home_real; /* as the kernel sees it; equal to home if that does not exist */
+	const char *user_name;
+	const char *passwd; /* the host's user database, "" if unreadable */
+	bool is_root, is_commands;
+
+	struct discover_result program;
+	struct discover_exec_file *exec_files;
+	size_t n_exec_files;
+
+	struct grant **grants;
+	size_t n_grants, cap_grants;
+	struct plan_link *links;
+	size_t n_links, cap_links;
+	struct mark *marks;
+	size_t n_marks, cap_marks;
+	struct step *steps;
+	size_t n_steps, cap_steps;
+	size_t n_base_steps; /* of the system part of the view */
+	struct base_mount *base;
+	size_t n_base, cap_base;
+	struct strlist made; /* directories and links of the root tmpfs */
+	struct strlist notes, layers, missing, env;
+	struct plan_hold *holds;
+	size_t n_holds, cap_holds;
+	struct plan_repo *repos;
+	size_t n_repos, cap_repos;
+	int *mount_fds;
+	size_t n_mount_fds, cap_mount_fds;
+
+	const char *start_dir; /* where the command starts */
+};
+
+/* plan_build.c */
+int plan_nomem(struct build *b);
+/* Room for one more in an array of the arena (@array: address of the pointer to it); the address of
+ * the new, zeroed element or NULL. */
+void *plan_grow(struct build *b, void *array, size_t *n, size_t *cap, size_t size);
+#define PLAN_ADD(b, v, n, cap) plan_grow(b, &(b)->v, &(b)->n, &(b)->cap, sizeof(*(b)->v))
+int plan_note(struct build *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+int plan_list_add(struct build *b, struct strlist *list, const char *s);
+
+/* plan_block.c */
+struct step *plan_step(struct build *b, unsigned type, const char *dst, const char *src);
+int plan_write_block(struct build *b);
+
+/* plan_env.c */
+int plan_find_home(struct build *b);
+int plan_build_env(struct build *b);
+int plan_build_limits(struct build *b, struct plan_header *h);
+int plan_build_ids(struct build *b, struct plan_header *h);
+/* Is @dir, a real path, a home directory or does it contain one? */
+bool plan_holds_home(const struct build *b, const char *dir);
+
+/* plan_path.c */
+struct resolved {
+	const char *real;    /* of the object, or of the last directory that exists */
+	const char *missing; /* names that do not exist, NULL if all do */
+	struct stat st;	     /* of real */
+	struct plan_link *links;
+	size_t n_links;
+	int last_link; /* index of the link that the path itself names, -1 = none */
+};
+/* Walks an absolute path name by name. 0 or -errno. */
+int plan_resolve(struct build *b, const char *path, struct resolved *ret);
+/* Opens the object itself (O_PATH), following no link at the end; -errno. */
+int plan_open_real(const char *real);
+/* Opens with links followed, and what the kernel says its path is; -errno. */
+int plan_open_path(struct build *b, const char *path, const char **ret_real);
+const char *plan_join(struct build *b, const char *dir, const char *name);
+char *plan_read_small(struct build *b, const char *path, size_t max); /* NULL: cannot be read */
+bool plan_is_below(const char *dir, const char *path);		      /* strictly */
+bool plan_is_within(const char *dir, const char *path);		      /* or equal */
+int plan_path_cmp(const char *a, const char *b);		      /* ancestors first */
+
+/* plan_grants.c */
+int plan_collect_grants(struct build *b);
+int plan_add_grant(struct build *b, const char *typed, int origin, bool write, struct grant **ret);
+int plan_add_links(struct build *b, const struct plan_link *links, size_t n);
+/* The innermost grant that is not dropped and contains @path; NULL = none. */
+const struct grant *plan_grant_of(const struct build *b, const char *path, bool only_write);
+int plan_choose_start_dir(struct build *b);
+
+/* plan_commands.c */
+int plan_collect_commands(struct build *b, const struct discover_input *in);
+int plan_command_rules(struct build *b);
+int plan_choose_filter(const struct build *b);
+/* Rules for a tree of which only what is no directory of programs may be read: as steps of
+ * @step_type, PLAN_OP_RULE (by host path) or PLAN_OP_PIN (inside the view). */
+int plan_split_tree(struct build *b, const char *tree, unsigned step_type);
+
+/* plan_deny.c */
+int plan_apply_deny(struct build *b);
+int plan_expand_for_landlock(struct build *b);
+
+/* plan_protect.c */
+int plan_apply_protect(struct build *b);
+
+/* plan_mark.c */
+int plan_mark(struct build *b, const char *path, int kind, bool is_file);
+int plan_mark_missing(struct build *b, const char *path, int kind, const char *text);
+/* Pins every directory between the write grant around @path and @path. */
+int plan_pin_parents(struct build *b, const char *path);
+
+/* plan_view.c */
+uint64_t plan_rights(const struct build *b, uint64_t wanted, bool is_dir);
+int plan_system_view(struct build *b);
+int plan_system_rules(struct build *b);
+int plan_make_parents(struct build *b, const char *path);
+bool plan_is_denied(const struct build *b, const char *path);
+bool plan_in_base(const struct build *b, const char *path);
+
+/* plan_place.c */
+int plan_place(struct build *b);
+int plan_place_rules(struct build *b);
+
+#define RIGHTS_READ (LL_FS_READ_FILE | LL_FS_READ_DIR)
+#define RIGHTS_RUN (RIGHTS_READ | LL_FS_EXECUTE)
+#define RIGHTS_WRITE                                                                               \
+	(LL_FS_WRITE_FILE | LL_FS_REMOVE_DIR | LL_FS_REMOVE_FILE | LL_FS_MAKE_DIR |                \
+	 LL_FS_MAKE_REG | LL_FS_MAKE_SOCK | LL_FS_MAKE_FIFO | LL_FS_MAKE_SYM | LL_FS_REFER |       \
+	 LL_FS_TRUNCATE)
+
+#endif

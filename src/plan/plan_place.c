@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Grants and marks, sorted so that each path comes after its ancestors, become steps. A stack of
+ * the mounts around the current path says what it is like there already, so nothing is mounted that
+ * would change nothing: deny beats allow, and otherwise the longest path wins.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "plan/plan_internal.h"
+
+enum state {
+	STATE_NONE,
+	STATE_SYSTEM,
+	STATE_READ,
+	STATE_WRITE,
+	STATE_MASKED
+};
+
+struct level {
+	const char *path;
+	int state;
+};
+
+struct stack {
+	struct level *v;
+	size_t n;
+};
+
+static int compare_marks(const void *pa, const void *pb)
+{
+	const struct mark *a = pa, *b = pb;
+	int r = plan_path_cmp(a->path, b->path);
+
+	if (r == 0)
+		r = b->kind - a->kind;
+	return r != 0 ? r : (a->order > b->order) - (a->order < b->order);
+}
+
+static int state_at(const struct build *b, struct stack *stack, const char *path)
+{
+	while (stack->n > 0 && !plan_is_below(stack->v[stack->n - 1].path, path))
+		stack->n--;
+	if (stack->n > 0)
+		return stack->v[stack->n - 1].state;
+	return plan_in_base(b, path) ? STATE_SYSTEM : STATE_NONE;
+}
+
+static void push(struct stack *stack, const char *path, int state)
+{
+	stack->v[stack->n].path = path;
+	stack->v[stack->n].state = state;
+	stack->n++;
+}
+
+static uint64_t grant_rights(const struct build *b, const struct grant *g)
+{
+	uint64_t rights = RIGHTS_READ;
+
+	if (b->is_commands && g->origin == GRANT_TOOL && g->is_dir)
+		return 0; /* plan_split_tree() */
+	if (g->is_exec || !b->is_commands)
+		rights |= LL_FS_EXECUTE;
+	if (g->write)
+		rights |= RIGHTS_WRITE;
+	return plan_rights(b, rights, g->is_dir);
+}
+
+static void set_identity(struct step *step, const struct grant *g)
+{
+	step->op.flags |= PLAN_IDENTITY | (g->is_dir ? 0 : PLAN_FILE);
+	step->op.dev_major = major(g->dev);
+	step->op.dev_minor = minor(g->dev);
+	step->op.ino = g->ino;
+}
+
+/* Root's grants are mounted with mapped ids, which only the supervisor can do. */
+static int pass_descriptor(struct build *b, struct grant *g, struct step *step)
+{
+	int *slot;
+
+	if (!b->is_root)
+		return 0;
+	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
+	if (!slot)
+		return plan_nomem(b);
+	*slot = TAKE_FD(g->fd);
+	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
+	return 0;
+}
+
+static int bind_grant(struct build *b, struct grant *g, int around)
+{
+	struct step *step;
+	int r;
+
+	if (around == STATE_NONE) {
+		r = plan_make_parents(b, g->real);
+		if (r < 0)
+			return r;
+	}
+	step = plan_step(b, PLAN_OP_BIND, g->real, g->real);
+	if (!step)
+		return plan_nomem(b);
+	set_identity(step, g);
+	if (!g->write)
+		step->op.flags |= PLAN_RDONLY;
+	if (b->is_commands && !g->is_exec && g->origin != GRANT_TOOL)
+		step->op.flags |= PLAN_NOEXEC;
+	if (around == STATE_NONE) {
+		step->op.flags |= PLAN_MKPOINT;
+		step->op.mode = g->is_dir ? 0755 : 0644;
+		r = plan_list_add(b, &b->made, g->real);
+		if (r < 0)
+			return r;
+	}
+	step->op.access = grant_rights(b, g);
+	r = pass_descriptor(b, g, step);
+	if (r == 0 && b->is_commands && g->origin == GRANT_TOOL && g->is_dir)
+		r = plan_split_tree(b, g->real, PLAN_OP_PIN);
+	return r;
+}
+
+/* Would mounting the grant change anything, given what is around it? */
+static bool is_needed(const struct build *b, const struct grant *g, int around)
+{
+	bool is_default = g->origin != GRANT_EXPLICIT;
+
+	if (around == STATE_NONE || (b->is_commands && (g->is_exec || g->origin == GRANT_TOOL)))
+		return around != STATE_SYSTEM;
+	if (g->write)
+		return around != STATE_WRITE;
+	/* A default grant takes nothing away. */
+	return around == STATE_WRITE && !is_default;
+}
+
+static int pin(struct build *b, const char *path, bool is_file, bool read_only)
+{
+	struct step *step = plan_step(b, PLAN_OP_PIN, path, NULL);
+
+	if (!step)
+		return plan_nomem(b);
+	step->op.flags = (uint16_t)((is_file ? PLAN_FILE : 0) | (read_only ? PLAN_RDONLY : 0) |
+				    (b->is_commands ? PLAN_NOEXEC : 0));
+	return 0;
+}
+
+/* 0: the grant adds nothing here, and whatever else is said about the path counts. */
+static int place_grant(struct build *b, struct stack *stack, const struct mark *m, int around,
+		       const struct mark *next)
+{
+	struct grant *g = m->grant;
+	int r = 0;
+
+	if (is_needed(b, g, around))
+		r = bind_grant(b, g, around);
+	else if (g->write && next && plan_is_below(m->path, next->path))
+		/* Nothing new, but something below it has to keep its place. */
+		r = pin(b, m->path, !g->is_dir, false);
+	else if (!g->write)
+		return 0;
+	push(stack, m->path, g->write ? STATE_WRITE : STATE_READ);
+	return r < 0 ? r : 1;
+}
+
+/* Opens the directory that is to hold the placeholder. 0: there is no need, nobody can create it.
+ */
+static int hold(struct build *b, const struct mark *m, int around)
+{
+	const char *dir = arena_strndup(b->arena, m->path, path_dir_len(m->path));
+	struct plan_hold *h;
+	int fd;
+
+	if (!dir)
+		return plan_nomem(b);
+	if (around == STATE_SYSTEM || (around == STATE_READ && !m->is_deny))
+		return 0;
+	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
+		return m->is_deny ? plan_note(b,
+					      "'%s' does not exist and its directory is not yours: "
+					      "it would be seen if somebody made it now",
+					      m->path)
+				  : 0;
+	fd = plan_open_real(dir);
+	if (fd < 0)
+		return cordon_err(b->err, CORDON_E_PATH, -fd, "cannot keep '%s' from being made",
+				  m->path);
+	h = PLAN_ADD(b, holds, n_holds, cap_holds);
+	if (!h) {
+		close(fd);
+		return plan_nomem(b);
+	}
+	h->dir_fd = fd;
+	h->path = m->path;
+	h->name = strrchr(m->path, '/') + 1;
+	h->text = m->kind == MARK_MASK ? NULL : m->hold_text;
+	return 1;
+}
+
+static int mask(struct build *b, const struct mark *m)
+{
+	struct step *step = plan_step(b, PLAN_OP_MASK, m->path, NULL);
+
+	if (!step)
+		return plan_nomem(b);
+	step->op.flags = m->is_file ? PLAN_FILE : 0;
+	return 0;
+}
+
+static int place_mark(struct build *b, struct stack *stack, const struct mark *m, int around)
+{
+	int r;
+
+	/* On the root tmpfs there is nothing of the host's to hide or to keep. */
+	if (around == STATE_NONE)
+		return 0;
+	if (m->is_held) {
+		r = hold(b, m, around);
+		if (r <= 0)
+			return r;
+	}
+	if (m->kind == MARK_MASK) {
+		push(stack, m->path, STATE_MASKED);
+		/* A placeholder cannot be opened as it is; it only must stay. */
+		return m->is_held ? pin(b, m->path, true, true) : mask(b, m);
+	}
+	if (around != STATE_WRITE)
+		return 0;
+	push(stack, m->path, m->kind == MARK_PIN ? STATE_WRITE : STATE_READ);
+	return pin(b, m->path, m->is_file, m->kind != MARK_PIN);
+}
+
+static int place_links(struct build *b)
+{
+	for (size_t i = 0; i < b->n_links; i++) {
+		const struct plan_link *link = &b->links[i];
+		int r;
+
+		if (plan_grant_of(b, link->path, false) || plan_in_base(b, link->path) ||
+		    strlist_has(&b->made, link->path))
+			continue;
+		r = plan_make_parents(b, link->path);
+		if (r == 0 && !plan_step(b, PLAN_OP_SYMLINK, link->path, link->text))
+			r = plan_nomem(b);
+		if (r == 0)
+			r = plan_list_add(b, &b->made, link->path);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int mark_grants(struct build *b)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		struct grant *g = b->grants[i];
+		struct mark *m;
+		int r;
+
+		if (g->is_dropped)
+			continue;
+		m = PLAN_ADD(b, marks, n_marks, cap_marks);
+		if (!m)
+			return plan_nomem(b);
+		m->path = g->real;
+		m->kind = MARK_GRANT;
+		m->is_file = !g->is_dir;
+		m->grant = g;
+		/* "Read-only there" is about the name: it must not be moved away. */
+		if (!g->write && g->origin == GRANT_EXPLICIT) {
+			r = plan_pin_parents(b, g->real);
+			if (r < 0)
+				return r;
+		}
+	}
+	return 0;
+}
+
+int plan_place(struct build *b)
+{
+	const char *done = "";
+	struct stack stack = { 0 };
+	int r = place_links(b);
+
+	if (r == 0)
+		r = mark_grants(b);
+	if (r < 0)
+		return r;
+	if (b->n_marks == 0)
+		return 0;
+	for (size_t i = 0; i < b->n_marks; i++)
+		b->marks[i].order = i;
+	qsort(b->marks, b->n_marks, sizeof(*b->marks), compare_marks);
+	stack.v = arena_alloc(b->arena, (b->n_marks + 1) * sizeof(*stack.v));
+	if (!stack.v)
+		return plan_nomem(b);
+	for (size_t i = 0; r >= 0 && i < b->n_marks; i++) {
+		const struct mark *m = &b->marks[i];
+		const struct mark *next = i + 1 < b->n_marks ? m + 1 : NULL;
+		int around;
+
+		/* The same path again, with less to say. */
+		if (strcmp(m->path, done) == 0)
+			continue;
+		around = state_at(b, &stack, m->path);
+		if (around == STATE_MASKED)
+			continue;
+		while (next && strcmp(next->path, m->path) == 0)
+			next = next + 1 < b->marks + b->n_marks ? next + 1 : NULL;
+		if (m->kind == MARK_GRANT) {
+			r = place_grant(b, &stack, m, around, next);
+			if (r == 0)
+				continue;
+		} else {
+			r = place_mark(b, &stack, m, around);
+		}
+		done = m->path;
+	}
+	return r < 0 ? r : 0;
+}
+
+int plan_place_rules(struct build *b)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		const struct grant *g = b->grants[i];
+		struct step *step;
+		int r;
+
+		if (g->is_dropped)
+			continue;
+		if (b->is_commands && g->is_dir &&
+		    (g->origin == GRANT_TOOL || strcmp(g->real, "/usr") == 0)) {
+			r = plan_split_tree(b, g->real, PLAN_OP_RULE);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		step = plan_step(b, PLAN_OP_RULE, NULL, g->real);
+		if (!step)
+			return plan_nomem(b);
+		set_identity(step, g);
+		step->op.access = grant_rights(b, g);
+	}
+	return 0;
+}

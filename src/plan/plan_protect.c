@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs.protect: names inside write grants that run by themselves later, on the host.
+ *
+ * A name that exists is mounted read-only over itself; one that does not exist and would be acted
+ * upon if it did is held by a placeholder. Only the top of each write grant is looked at; what a
+ * command makes further down is not to be trusted on the host. A grant that names a protected path,
+ * or lies below one, is the caller's decision and lifts the protection there.
+ *
+ * The repository itself stays usable: .git can be written, except what git executes or takes
+ * orders from (plan_protect_git.c).
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "plan/placeholder.h"
+#include "plan/plan_protect.h"
+
+struct name {
+	const char *path;
+	bool is_held; /* also kept from coming into being */
+};
+
+/* In a project directory. */
+static const struct name project_names[] = {
+	{ ".mcp.json", true },	   /* tools that an agent starts */
+	{ ".vscode", true },	   /* tasks, settings with commands */
+	{ ".idea", true },	   /* run configurations, start-up tasks */
+	{ ".claude", true },	   /* agents: hooks and commands */
+	{ ".cursor", true },	   /* the same */
+	{ ".codex", true },	   /* the same */
+	{ ".gemini", true },	   /* the same */
+	{ ".envrc", true },	   /* direnv */
+	{ ".devcontainer", true }, /* commands on opening */
+	{ ".husky", false },	   /* git hooks, if the repository's config says so */
+	{ ".gitmodules", false },  /* a placeholder would upset git; URLs are checked by git */
+	{ ".ripgreprc", false },   /* read only if a variable points there */
+};
+
+/* In a home directory. */
+static const struct name home_names[] = {
+	/* shells */
+	{ ".bashrc", true },
+	{ ".bash_profile", true },
+	{ ".bash_login", true },
+	{ ".bash_logout", true },
+	{ ".bash_aliases", true },
+	{ ".profile", true },
+	{ ".zshrc", true },
+	{ ".zprofile", true },
+	{ ".zshenv", true },
+	{ ".zlogin", true },
+	{ ".zlogout", true },
+	{ ".inputrc", false },
+	{ ".pam_environment", true },
+	{ ".oh-my-zsh", false },
+	/* sessions */
+	{ ".xprofile", true },
+	{ ".xinitrc", true },
+	{ ".xsession", true },
+	{ ".xsessionrc", true },
+	/* keys, and programs that they start */
+	{ ".ssh", true },
+	{ ".gnupg", true },
+	{ ".aws", true },
+	{ ".kube", true },
+	/* tools that run what their settings name */
+	{ ".gitconfig", true },
+	{ ".config", true },
+	{ ".npmrc", true },
+	{ ".yarnrc", true },
+	{ ".yarnrc.yml", true },
+	{ ".vimrc", true },
+	{ ".vim", true },
+	{ ".emacs", true },
+	{ ".emacs.d", true },
+	{ ".tmux.conf", true },
+	{ ".screenrc", true },
+	{ ".gdbinit", true },
+	{ ".lldbinit", true },
+	{ ".Rprofile", true },
+	{ ".irbrc", true },
+	/* programs that are in PATH or are imported */
+	{ "bin", true },
+	{ ".local/bin", true },
+	{ ".local/lib", true },
+	{ ".local/share/applications", true },
+	{ ".local/share/systemd", true },
+	{ ".local/share/dbus-1", true },
+	{ ".cargo/bin", true },
+	{ ".cargo/env", true },
+	{ ".cargo/config.toml", true },
+	{ ".nvm", false },
+	{ ".pyenv", false },
+};
+
+bool plan_is_lifted(const struct build *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		const struct grant *g = b->grants[i];
+
+		if (g->origin == GRANT_EXPLICIT && !g->is_dropped && strcmp(g->real, path) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Read-only at @path, where a link is: the link itself, and what it leads to. */
+static int protect_link(struct build *b, const struct resolved *res)
+{
+	int r = plan_mark(b, res->links[res->last_link].path, MARK_READ_ONLY, true);
+
+	if (r == 0 && !res->missing && plan_grant_of(b, res->real, true) &&
+	    !plan_is_lifted(b, res->real))
+		r = plan_mark(b, res->real, MARK_READ_ONLY, !S_ISDIR(res->st.st_mode));
+	return r;
+}
+
+static int protect_missing(struct build *b, const char *path, enum protect_missing how)
+{
+	if (how == PROTECT_EXISTING)
+		return 0;
+	/* Closed: git and others pass over it. Readable: what git opens must not fail. */
+	return plan_mark_missing(b, path, how == PROTECT_HOLD ? MARK_MASK : MARK_READ_ONLY, "");
+}
+
+int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
+{
+	struct resolved res;
+	const char *name;
+
+	if (plan_is_lifted(b, path))
+		return 0;
+	/* What cannot be looked at cannot be written by the command either. */
+	if (plan_resolve(b, path, &res) < 0)
+		return 0;
+	if (res.last_link >= 0)
+		return protect_link(b, &res);
+	if (!plan_grant_of(b, res.real, true))
+		return 0;
+	if (!res.missing)
+		return plan_mark(b, res.real, MARK_READ_ONLY, !S_ISDIR(res.st.st_mode));
+	name = arena_strndup(b->arena, res.missing, strcspn(res.missing, "/"));
+	name = name ? plan_join(b, res.real, name) : NULL;
+	return name ? protect_missing(b, name, how) : plan_nomem(b);
+}
+
+/* The same for a name directly in a directory with a write grant: one call decides mostly. */
+static int protect_entry(struct build *b, const char *path, enum protect_missing how)
+{
+	struct stat st;
+	int r = lstat(path, &st) < 0 ? errno : 0;
+
+	if (plan_is_lifted(b, path))
+		return 0;
+	if (r == ENOENT || (r == 0 && is_placeholder(&st)))
+		return protect_missing(b, path, how);
+	if (r == 0 && !S_ISLNK(st.st_mode))
+		return plan_mark(b, path, MARK_READ_ONLY, !S_ISDIR(st.st_mode));
+	return plan_protect_path(b, path, how);
+}
+
+static int protect_names(struct build *b, const char *dir, const struct name *names, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		enum protect_missing how = names[i].is_held ? PROTECT_HOLD : PROTECT_EXISTING;
+		const char *path = plan_join(b, dir, names[i].path);
+		int r;
+
+		if (!path)
+			return plan_nomem(b);
+		r = strchr(names[i].path, '/') ? plan_protect_path(b, path, how)
+					       : protect_entry(b, path, how);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The grant is for what would be protected, and so was meant. */
+static bool is_meant(const struct grant *g)
+{
+	const char *name = strrchr(g->real, '/') + 1;
+
+	if (strstr(g->real, "/.git/"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(project_names); i++) {
+		if (strcmp(name, project_names[i].path) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int protect_grant(struct build *b, const struct grant *g)
+{
+	int r;
+
+	if (is_meant(g))
+		return 0;
+	r = plan_protect_git(b, g->real);
+	if (r == 0)
+		r = protect_names(b, g->real, project_names, ARRAY_SIZE(project_names));
+	if (r == 0 && plan_is_within(g->real, b->home_real))
+		r = protect_names(b, b->home_real, home_names, ARRAY_SIZE(home_names));
+	return r;
+}
+
+int plan_apply_protect(struct build *b)
+{
+	size_t n = b->n_grants;
+	int r = 0;
+
+	if (b->policy->protect == 0)
+		return 0;
+	for (size_t i = 0; r == 0 && i < n; i++) {
+		const struct grant *g = b->grants[i];
+
+		if (!g->write || g->is_dropped || !g->is_dir)
+			continue;
+		/* Landlock alone cannot take away what a grant gives. */
+		if (b->in->level == PLAN_LEVEL_LANDLOCK)
+			return strlist_has(&b->missing, "protect")
+				       ? 0
+				       : plan_list_add(b, &b->missing, "protect");
+		r = protect_grant(b, g);
+	}
+	return r;
+}

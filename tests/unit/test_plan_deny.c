@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fs.deny and fs.protect: what is covered, pinned, held, and what stays usable. */
+#include "plan/placeholder.h"
+#include "test_plan_lib.h"
+
+static struct fixture f;
+
+static void test_deny_in_read_grant(void)
+{
+	fx_init(&f);
+	fx_file(&f, "data/secret", "x");
+	fx_dir(&f, "data/keys");
+	fx_set(&f, "fs.deny", "data/secret");
+	fx_set(&f, "fs.deny", "data/keys");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_MASK, "data/secret")->flags, PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_MASK, "data/keys")->flags, 0);
+	/* Nobody inside can rename anything there. */
+	CHECK_INT(op_find(&f, PLAN_OP_PIN, "data"), -1);
+	fx_done(&f);
+}
+
+static void test_deny_in_write_grant_pins_parents(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "ws/a/b");
+	fx_file(&f, "ws/a/b/secret", "x");
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.deny", "ws/a/b/secret");
+	FX_BUILD(&f);
+	CHECK(op_find(&f, PLAN_OP_BIND, "ws") < op_find(&f, PLAN_OP_PIN, "ws/a"));
+	CHECK(op_find(&f, PLAN_OP_PIN, "ws/a") < op_find(&f, PLAN_OP_PIN, "ws/a/b"));
+	CHECK(op_find(&f, PLAN_OP_PIN, "ws/a/b") < op_find(&f, PLAN_OP_MASK, "ws/a/b/secret"));
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/a")->flags, 0);
+	fx_done(&f);
+}
+
+static void test_deny_of_a_missing_name(void)
+{
+	fx_init(&f);
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.deny", "ws/new/secret");
+	FX_BUILD(&f);
+	CHECK(is_held(&f, "ws/new"));
+	CHECK(op_find(&f, 0, "ws/new") > op_find(&f, PLAN_OP_BIND, "ws"));
+	CHECK_INT(op_find(&f, 0, "ws/new/secret"), -1);
+	fx_done(&f);
+}
+
+static void test_deny_of_a_placeholder(void)
+{
+	const struct timespec times[2] = { { PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
+					   { PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS } };
+
+	/* Another run holds the name: it has to be held by this one as well. */
+	fx_init(&f);
+	fx_file(&f, "ws/.mcp.json", "");
+	fx_file(&f, "ws/secret", "");
+	for (int i = 0; i < 2; i++) {
+		const char *path = fx_path(&f, i ? "ws/secret" : "ws/.mcp.json");
+
+		CHECK(chmod(path, PLACEHOLDER_MODE) == 0);
+		CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+	}
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.deny", "ws/secret");
+	FX_BUILD(&f);
+	CHECK(is_held(&f, "ws/.mcp.json"));
+	CHECK(is_held(&f, "ws/secret"));
+	fx_done(&f);
+}
+
+static void test_deny_of_a_link(void)
+{
+	fx_init(&f);
+	fx_file(&f, "ws/target", "x");
+	fx_link(&f, "ws/link", "target");
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.deny", "ws/link");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_MASK, "ws/link")->flags, PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_MASK, "ws/target")->flags, PLAN_FILE);
+	fx_done(&f);
+}
+
+static void test_deny_beats_allow(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "ws/in");
+	fx_set(&f, "fs.write", "ws/in");
+	fx_set(&f, "fs.deny", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_find(&f, PLAN_OP_BIND, "ws/in"), -1);
+	CHECK(op_find(&f, PLAN_OP_MASK, "ws") >= 0);
+	/* The caller's own directory denied: the command starts at home. */
+	fx_set(&f, "fs.deny", ".");
+	FX_BUILD(&f);
+	CHECK_STR(env_get(&f, "PWD"), f.home);
+	fx_set(&f, "cwd", "ws");
+	CHECK_INT(fx_build(&f), -CORDON_E_PATH);
+	fx_done(&f);
+}
+
+static void test_deny_of_the_system(void)
+{
+	static const char *const paths[] = { "/", "/usr", "/proc", "/dev/null" };
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		fx_init(&f);
+		fx_set(&f, "fs.deny", paths[i]);
+		CHECK_INT(fx_build(&f), -CORDON_E_PATH);
+		fx_done(&f);
+	}
+	fx_init(&f);
+	fx_set(&f, "fs.deny", "/usr/share");
+	fx_set(&f, "fs.deny", "/etc/ssl");
+	FX_BUILD(&f);
+	CHECK(op_find(&f, PLAN_OP_MASK, "/usr/share") > op_find(&f, PLAN_OP_BIND, "/usr"));
+	CHECK_INT(op_find(&f, PLAN_OP_BIND, "/etc/ssl/certs"), -1);
+	fx_done(&f);
+}
+
+static void make_repository(void)
+{
+	fx_dir(&f, "ws/.git/hooks");
+	fx_dir(&f, "ws/.git/objects");
+	fx_dir(&f, "ws/.git/modules");
+	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
+	fx_file(&f, "ws/.git/config",
+		"[core]\n\tbare = false\n\tHooksPath = \"tools/hooks\" ; ours\n"
+		"[include]\n\tpath = ../shared.cfg\n[user] name = x\n");
+}
+
+static void test_repository(void)
+{
+	fx_init(&f);
+	make_repository();
+	fx_dir(&f, "ws/tools/hooks");
+	fx_file(&f, "ws/shared.cfg", "");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, 0);
+	CHECK(op_find(&f, PLAN_OP_PIN, "ws/.git") < op_find(&f, PLAN_OP_PIN, "ws/.git/hooks"));
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/modules")->flags, PLAN_RDONLY);
+	/* core.hooksPath and included files, wherever they are. */
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools")->flags, 0);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/shared.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	/* A readable placeholder that changes nothing. */
+	CHECK(is_held(&f, "ws/.git/commondir"));
+	for (size_t i = 0; i < f.plan->n_holds; i++) {
+		if (strcmp(f.plan->holds[i].name, "commondir") == 0)
+			CHECK_STR(f.plan->holds[i].text, ".\n");
+	}
+	/* What git has to write. */
+	CHECK_INT(op_find(&f, 0, "ws/.git/HEAD"), -1);
+	CHECK_INT(op_find(&f, 0, "ws/.git/objects"), -1);
+	CHECK(!is_held(&f, "ws/.git"));
+	CHECK(!is_held(&f, "ws/HEAD"));
+	fx_done(&f);
+}
+
+static void test_worktree(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "main/.git/worktrees/w");
+	fx_dir(&f, "main/.git/hooks");
+	fx_file(&f, "main/.git/config", "");
+	fx_file(&f, "main/.git/worktrees/w/commondir", "../..\n");
+	fx_file(&f, "ws/.git", "gitdir: ../main/.git/worktrees/w\n");
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.write", "main/.git");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_held(&f, "main/.git/worktrees/w/config") ||
+	      op_find(&f, 0, "main/.git/worktrees") >= 0);
+	fx_done(&f);
+}
+
+static void test_no_repository(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "ws/.vscode");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK(is_held(&f, "ws/.git"));
+	CHECK(is_held(&f, "ws/HEAD"));
+	CHECK(is_held(&f, "ws/.mcp.json"));
+	CHECK(!is_held(&f, "ws/.vscode"));
+	CHECK(!is_held(&f, "ws/.gitmodules"));
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, PLAN_RDONLY);
+	CHECK(!is_held(&f, "ws/.bashrc"));
+	fx_done(&f);
+}
+
+static void test_protected_link(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "ws/settings");
+	fx_link(&f, "ws/.vscode", "settings");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/settings")->flags, PLAN_RDONLY);
+	fx_done(&f);
+}
+
+static void test_protection_is_lifted(void)
+{
+	fx_init(&f);
+	make_repository();
+	fx_dir(&f, "ws/.vscode");
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.write", "ws/.vscode");
+	fx_set(&f, "fs.write", "ws/.git/hooks");
+	FX_BUILD(&f);
+	CHECK_INT(op_find(&f, 0, "ws/.vscode"), -1);
+	CHECK_INT(op_find(&f, 0, "ws/.git/hooks"), -1);
+	CHECK(op_find(&f, PLAN_OP_PIN, "ws/.git/config") >= 0);
+	fx_set(&f, "fs.protect", "off");
+	FX_BUILD(&f);
+	CHECK_INT(op_find(&f, PLAN_OP_PIN, "ws/.git/config"), -1);
+	CHECK_INT(f.plan->n_holds, 0);
+	fx_done(&f);
+}
+
+static void test_grant_below_a_protected_name(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "ws/.claude/notes");
+	fx_set(&f, "fs.write", "ws");
+	fx_set(&f, "fs.write", "ws/.claude/notes");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.claude")->flags, PLAN_RDONLY);
+	CHECK(!(op_get(&f, PLAN_OP_BIND, "ws/.claude/notes")->flags & PLAN_RDONLY));
+	CHECK(op_find(&f, 0, "ws/.claude") < op_find(&f, 0, "ws/.claude/notes"));
+	fx_done(&f);
+}
+
+static void test_home_granted(void)
+{
+	char path[PATH_MAX + 32];
+
+	fx_init(&f);
+	fx_set(&f, "fs.write", f.home);
+	FX_BUILD(&f);
+	snprintf(path, sizeof(path), "%s/.bashrc", f.home);
+	CHECK(is_held(&f, path));
+	snprintf(path, sizeof(path), "%s/.ssh", f.home);
+	CHECK(is_held(&f, path));
+	/* The first missing name of several. */
+	snprintf(path, sizeof(path), "%s/.local", f.home);
+	CHECK(is_held(&f, path));
+	CHECK(list_has(f.plan->notes, "home directory is shown"));
+	fx_done(&f);
+}
+
+TAP_MAIN(test_deny_in_read_grant, test_deny_in_write_grant_pins_parents,
+	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_deny_of_a_link,
+	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_worktree,
+	 test_no_repository, test_protected_link, test_protection_is_lifted,
+	 test_grant_below_a_protected_name, test_home_granted)
