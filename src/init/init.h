@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon-init: the small program that enters the layers and becomes PID 1 of the sandbox.
+ *
+ * Theory of operation. The supervisor clones a process straight into fresh namespaces and executes
+ * this program in it, with the control socket as descriptor 0 and nothing else open. It has no
+ * libc, no heap and no threads (but the broker's at level landlock): everything it needs is in the
+ * plan, which it maps read-only. The stages run in a fixed order, each a function of its own file;
+ * the first failure is reported as one fixed-size message and ends the process, and with it the
+ * namespaces. Only when every stage has succeeded does it start the command, as a child that shares
+ * its memory until exec (payload.c), and then it waits (reaper.c).
+ */
+#ifndef INIT_INIT_H
+#define INIT_INIT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/stage.h"
+#include "plan/plan_format.h"
+#include "plan/wire.h"
+
+#define CTL_FD 0 /* control socket */
+
+struct init {
+	const struct plan_header *plan;
+	int stdio[3];
+	int supervisor_fd;  /* pidfd */
+	int ruleset_fd;	    /* Landlock ruleset being filled, -1 = none */
+	int root_fd;	    /* the new root */
+	int host_fd;	    /* the old one, until the view is complete */
+	uint32_t base_done; /* steps of the plan that were carried out while parked */
+	int mount_fds[PLAN_MOUNT_FDS_MAX];
+	int payload_pid;
+	int signal_fd;	     /* tells of ended children */
+	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
+	const char *scratch; /* level landlock: the run's private directory */
+	struct wire_report report;
+};
+
+/* One step failed: @op is its index within the stage. Never returns. */
+void fail(struct init *in, int stage, unsigned op, long negative_errno) __attribute__((noreturn));
+/* Notes the time at which a stage was done. */
+void stamp(struct init *in, int stage);
+const char *str_at(const struct init *in, uint32_t off);
+size_t str_len(const char *s);
+
+int receive_plan(struct init *in);	     /* receive.c: 1 = only the base, 0 = all */
+int receive_order(struct wire_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
+void map_self(struct init *in, const char *uid_map, const char *gid_map); /* stage_userns.c */
+void stage_userns(struct init *in);					  /* stage_userns.c */
+void stage_base(struct init *in);   /* stage_mounts.c: what does not depend on the run */
+void stage_mounts(struct init *in); /* stage_mounts.c: the rest */
+long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
+void start_net(struct init *in);		  /* stage_net.c: begins, in the background */
+void stage_net(struct init *in);		  /* stage_net.c: enters what was begun */
+void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
+void stage_caps(struct init *in);		  /* stage_caps.c */
+long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */
+long landlock_add(struct init *in, int object_fd, uint64_t access);
+void start_payload(struct init *in); /* payload.c */
+/* broker.c: changes of metadata at level landlock. All of it does nothing at the other level. */
+long broker_prepare(struct init *in); /* before the command's process is made */
+int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */
+void broker_release(void);	      /* once that process has it */
+void broker_stop(void);		      /* returns when nothing will be changed any more */
+void open_signals(struct init *in);   /* reaper.c */
+void watch_mounts(struct init *in);   /* reaper.c: once the view is complete */
+long children_check(void);	      /* reaper.c: can the tree be found? */
+void sweep_scratch(const char *path); /* sweep.c */
+void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
+void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
+	__attribute__((noreturn)); /* janitor.c */
+
+/* Freestanding C still lets the compiler call these. */
+void *memcpy(void *dst, const void *src, size_t n);
+void *memset(void *dst, int c, size_t n);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The janitor: a process that outlives a supervisor that was killed, for just as long as it takes
+ * to remove the placeholders of a run.
+ *
+ * It is started only for runs that hold names which did not exist. It runs outside the namespaces,
+ * with the descriptors of the directories, which carry the shared lock. A supervisor that ends a
+ * run properly tidies up by itself and then just closes the socket of an idle janitor; it sends one
+ * byte first to say that nothing is left to do.
+ */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/stat.h>
+#include <linux/time.h>
+
+#include "plan/janitor.h"
+#include "plan/placeholder_mark.h"
+#include "sys/raw.h"
+
+#define LOCK_EX_NB (2 | 4)
+#define LOCK_UN_NR 8
+#define POLL_IN 1
+
+static void __attribute__((noreturn)) leave(void)
+{
+	for (;;)
+		raw_syscall(__NR_exit_group, 0, 0, 0, 0, 0, 0);
+}
+
+/* Waits until the sandbox's init is gone, so that no mount covers the names any more. */
+static void wait_for_end(int init_pidfd)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll = { init_pidfd, POLL_IN, 0 };
+
+	while (raw_syscall(__NR_ppoll, (long)&poll, 1, 0, 0, 8, 0) == -EINTR)
+		;
+}
+
+/* Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. */
+static int is_dismissed(int supervisor_fd)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll[2] = { { CTL_FD, POLL_IN, 0 }, { supervisor_fd, POLL_IN, 0 } };
+	char byte;
+
+	while (raw_syscall(__NR_ppoll, (long)poll, 2, 0, 0, 8, 0) == -EINTR)
+		;
+	return raw_syscall(__NR_recvfrom, CTL_FD, (long)&byte, 1, 0x40 /* MSG_DONTWAIT */, 0, 0) >
+	       0;
+}
+
+/*
+ * Marked, or made by us a moment ago and not marked yet: the supervisor may have been killed
+ * between the two. Nobody else makes such a thing (a socket, or a file of a few bytes, that its
+ * owner cannot write) in the lifetime of a run.
+ */
+static int is_placeholder(const struct statx *st, int64_t since)
+{
+	uint16_t type = st->stx_mode & S_IFMT;
+
+	if ((type != S_IFSOCK && type != S_IFREG) || st->stx_size > PLACEHOLDER_BYTES_MAX ||
+	    (st->stx_mode & 0777 & ~PLACEHOLDER_MODE))
+		return 0;
+	if (st->stx_mtime.tv_sec == PLACEHOLDER_SECONDS &&
+	    st->stx_mtime.tv_nsec == PLACEHOLDER_NANOSECONDS)
+		return 1;
+	return st->stx_ctime.tv_sec >= since;
+}
+
+/* Removes a placeholder unless another run holds names there too or it became something else. */
+static void remove_hold(int dir_fd, const char *name, int64_t since)
+{
+	struct statx st;
+
+	if (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0)
+		return;
+	if (raw_syscall(__NR_statx, dir_fd, (long)name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
+			(long)&st, 0) == 0 &&
+	    is_placeholder(&st, since))
+		raw_syscall(__NR_unlinkat, dir_fd, (long)name, 0, 0, 0, 0);
+	/* Several names share a directory, each with a lock of its own. */
+	raw_syscall(__NR_flock, dir_fd, LOCK_UN_NR, 0, 0, 0, 0);
+}
+
+void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
+{
+	struct janitor_order names;
+	struct __kernel_timespec now = { 0, 0 };
+	long n;
+
+	/* fds: init's pidfd, the supervisor's, then the locked directory of each name. */
+	if (n_fds != (int)(2 + order->count) || order->count > JANITOR_HOLDS_MAX)
+		leave();
+	raw_syscall(__NR_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
+	n = raw_syscall(__NR_read, CTL_FD, (long)&names, sizeof(names), 0, 0, 0);
+	if (n != sizeof(names) || is_dismissed(fds[1]))
+		leave();
+	wait_for_end(fds[0]);
+	for (uint32_t i = 0; i < order->count; i++)
+		raw_syscall(__NR_flock, fds[2 + i], LOCK_UN_NR, 0, 0, 0, 0);
+	for (uint32_t i = 0; i < order->count; i++) {
+		names.names[i][JANITOR_NAME_MAX - 1] = 0;
+		remove_hold(fds[2 + i], names.names[i], now.tv_sec - 1);
+	}
+	leave();
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/prctl.h>
+#include <linux/sched.h>
+#include <linux/time.h>
+
+#include "sys/raw.h"
+
+#ifdef CORDON_FAULT_INJECTION
+long raw_fault_countdown, raw_fault_errno;
+#endif
+
+#define SIGNALS 64
+#define SIG_BLOCK 0
+#define KERNEL_SIGSET_BYTES 8
+
+void *memcpy(void *dst, const void *src, size_t n)
+{
+	void *ret = dst;
+
+	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
+	return ret;
+}
+
+void *memset(void *dst, int c, size_t n)
+{
+	void *ret = dst;
+
+	__asm__ volatile("rep stosb" : "+D"(dst), "+c"(n) : "a"(c) : "memory");
+	return ret;
+}
+
+size_t str_len(const char *s)
+{
+	size_t n = 0;
+
+	while (s[n])
+		n++;
+	return n;
+}
+
+const char *str_at(const struct init *in, uint32_t off)
+{
+	return (const char *)in->plan + off;
+}
+
+static uint64_t now_ns(void)
+{
+	struct __kernel_timespec ts = { 0, 0 };
+
+	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, (long)&ts, 0, 0, 0, 0);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void stamp(struct init *in, int stage)
+{
+	in->report.stamps_ns[stage] = now_ns();
+}
+
+void fail(struct init *in, int stage, unsigned op, long negative_errno)
+{
+	in->report.type = WIRE_FAILED;
+	in->report.stage = (uint32_t)stage;
+	in->report.op = op;
+	in->report.sys_errno = (int32_t)-negative_errno;
+	if (in->scratch)
+		sweep_scratch(in->scratch);
+	/* Not raw_call: an injected fault must not eat the report of itself. */
+	raw_syscall(__NR_write, CTL_FD, (long)&in->report, sizeof(in->report), 0, 0, 0);
+	for (;;)
+		raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
+}
+
+/* The sandbox is what the kernel's out-of-memory killer shall choose, before anything else. */
+static long prefer_as_victim(void)
+{
+	long r, fd = raw4(__NR_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC,
+			  0);
+
+	if (fd < 0)
+		return fd;
+	r = raw3(__NR_write, fd, "1000", 4);
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return r;
+}
+
+/*
+ * Should: have every signal blocked and no disposition of the caller left, so that nothing the
+ * guest or the caller's terminal sends can end or steer init; be unreadable for its own user.
+ * Mustn't: need anything from the plan (this part also runs in a parked init).
+ */
+static void prepare_process(struct init *in)
+{
+	const uint64_t all = ~(uint64_t)0;
+	const struct {
+		uintptr_t handler, flags, restorer;
+		uint64_t mask;
+	} def = { 0, 0, 0, 0 };
+	long r;
+
+	r = raw4(__NR_rt_sigprocmask, SIG_BLOCK, &all, 0, KERNEL_SIGSET_BYTES);
+	if (r < 0)
+		fail(in, STAGE_START, 1, r);
+	for (int sig = 1; sig <= SIGNALS; sig++)
+		/* KILL and STOP refuse; everything else cannot fail. */
+		raw_syscall(__NR_rt_sigaction, sig, (long)&def, 0, KERNEL_SIGSET_BYTES, 0, 0);
+	r = prefer_as_victim();
+	if (r < 0)
+		fail(in, STAGE_START, 13, r);
+	r = raw2(__NR_prctl, PR_SET_DUMPABLE, 0);
+	if (r < 0)
+		fail(in, STAGE_START, 2, r);
+}
+
+/*
+ * The user and pid namespaces came with the clone; the rest is made here, while the supervisor
+ * goes on with its plan. All of them belong to the new user namespace.
+ */
+static void enter_namespaces(struct init *in)
+{
+	long r;
+
+	start_net(in);
+	r = raw1(__NR_unshare, CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP);
+	if (r < 0)
+		fail(in, STAGE_USERNS, 14, r);
+}
+
+static void __attribute__((noreturn)) hold_namespace(void)
+{
+	char byte;
+
+	/* Ends with the socket, whichever way the supervisor closes it. */
+	raw_syscall(__NR_read, CTL_FD, (long)&byte, 1, 0, 0, 0);
+	for (;;)
+		raw_syscall(__NR_exit_group, 0, 0, 0, 0, 0, 0);
+}
+
+/* Takes the plan; builds what can be built if it is only the base, and waits for the rest. */
+static void take_plan(struct init *in, char role)
+{
+	int namespaces = role == INIT_ROLE_NAMESPACES;
+
+	while (receive_plan(in)) {
+		stage_userns(in);
+		stage_base(in);
+		stage_net(in);
+	}
+	stamp(in, STAGE_START);
+	if ((in->plan->level == PLAN_LEVEL_NAMESPACES) != namespaces)
+		fail(in, STAGE_START, 12, -EINVAL);
+}
+
+/* @stack: argc, then the argument vector, as the kernel lays it out. */
+__attribute__((noreturn, used)) void init_main(const long *stack);
+void init_main(const long *stack)
+{
+	static struct init in; /* too large for the stack; this program has one of them */
+	long argc = stack[0];
+	char role = argc >= 2 ? *(const char *)stack[2] : 0;
+	int namespaces = role == INIT_ROLE_NAMESPACES;
+
+	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = -1;
+	if (role == INIT_ROLE_LANDLOCK && argc == 3)
+		in.scratch = (const char *)stack[3];
+	if (argc == 4)
+		map_self(&in, (const char *)stack[3], (const char *)stack[4]);
+	prepare_process(&in);
+	if (role == INIT_ROLE_HOLDER)
+		hold_namespace();
+	if (namespaces)
+		enter_namespaces(&in);
+	/* Here rather than later: the supervisor is still planning. */
+	limit_caps(&in, namespaces);
+	take_plan(&in, role);
+	if (namespaces && !in.base_done)
+		stage_userns(&in);
+	stamp(&in, STAGE_USERNS);
+	if (!in.base_done)
+		stage_base(&in);
+	stage_mounts(&in);
+	/* Without a user namespace the grants must be opened before the privilege to do so goes. */
+	if (!namespaces)
+		stage_userns(&in);
+	if (namespaces)
+		watch_mounts(&in);
+	stamp(&in, STAGE_MOUNTS);
+	if (namespaces)
+		stage_net(&in);
+	stamp(&in, STAGE_NET);
+	stage_caps(&in);
+	stamp(&in, STAGE_CAPS);
+	open_signals(&in);
+	start_payload(&in);
+	supervise(&in);
+}
+
+__asm__(".globl _start\n"
+	"_start:\n"
+	"	xor %ebp, %ebp\n"
+	"	mov %rsp, %rdi\n"
+	"	and $-16, %rsp\n"
+	"	call init_main\n"
+	"	hlt\n");

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps of a plan, each a handful of system calls on descriptors. */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/mount.h>
+#include <linux/openat2.h>
+#include <linux/stat.h>
+
+#include "sys/raw.h"
+
+#define AT_RECURSIVE_TREE 0x8000
+#define PROC_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+#define STATX_WANTED (STATX_TYPE | STATX_INO)
+
+static void close_fd(long fd)
+{
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* Paths of the plan are absolute; below the new root they are relative to it. */
+static const char *below_root(const char *path)
+{
+	while (*path == '/')
+		path++;
+	return *path ? path : ".";
+}
+
+static long open_in_root(const struct init *in, const char *path)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+						 RESOLVE_NO_MAGICLINKS };
+
+	return raw4(__NR_openat2, in->root_fd, below_root(path), &how, sizeof(how));
+}
+
+/* Opens a host object and makes sure that it is the one the plan was made for. */
+static long open_source(const struct init *in, const struct plan_op *op)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
+	struct statx st;
+	long fd, r;
+
+	fd = raw4(__NR_openat2, in->host_fd, below_root(str_at(in, op->src)), &how, sizeof(how));
+	if (fd < 0 || !(op->flags & PLAN_IDENTITY))
+		return fd;
+	r = raw5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_WANTED, &st);
+	if (r == 0 && (st.stx_ino != op->ino || st.stx_dev_major != op->dev_major ||
+		       st.stx_dev_minor != op->dev_minor))
+		r = -ESTALE;
+	if (r < 0) {
+		close_fd(fd);
+		return r;
+	}
+	return fd;
+}
+
+static unsigned recursive_flag(const struct plan_op *op)
+{
+	return op->flags & PLAN_FILE ? 0 : AT_RECURSIVE_TREE;
+}
+
+static long clone_tree(int fd, const char *path, unsigned flags)
+{
+	return raw3(__NR_open_tree, fd, path,
+		    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | flags);
+}
+
+static long set_attributes(int mount_fd, const struct plan_op *op)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE };
+
+	if (!(op->flags & PLAN_DEVICE))
+		attr.attr_set |= MOUNT_ATTR_NODEV;
+	else
+		attr.attr_set |= MOUNT_ATTR_NOEXEC;
+	if (op->flags & PLAN_RDONLY)
+		attr.attr_set |= MOUNT_ATTR_RDONLY;
+	if (op->flags & PLAN_NOEXEC)
+		attr.attr_set |= MOUNT_ATTR_NOEXEC;
+	return raw5(__NR_mount_setattr, mount_fd, "", AT_EMPTY_PATH | recursive_flag(op), &attr,
+		    sizeof(attr));
+}
+
+/* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
+static long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
+{
+	long r, dst;
+
+	r = set_attributes(mount_fd, op);
+	if (r < 0)
+		return r;
+	r = landlock_add(in, mount_fd, op->access);
+	if (r < 0)
+		return r;
+	/* A point that was just made on our own tmpfs needs no second look. */
+	if (op->flags & PLAN_MKPOINT)
+		return raw5(__NR_move_mount, mount_fd, "", in->root_fd,
+			    below_root(str_at(in, op->dst)), MOVE_MOUNT_F_EMPTY_PATH);
+	dst = open_in_root(in, str_at(in, op->dst));
+	if (dst < 0)
+		return dst;
+	r = raw5(__NR_move_mount, mount_fd, "", dst, "",
+		 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	close_fd(dst);
+	return r;
+}
+
+static long make_dir(const struct init *in, const struct plan_op *op)
+{
+	long r = raw3(__NR_mkdirat, in->root_fd, below_root(str_at(in, op->dst)), op->mode);
+
+	return r == -EEXIST ? 0 : r;
+}
+
+static long op_dir(struct init *in, const struct plan_op *op)
+{
+	long dir, r = make_dir(in, op);
+
+	if (r < 0 || op->access == 0)
+		return r;
+	dir = open_in_root(in, str_at(in, op->dst));
+	if (dir < 0)
+		return dir;
+	r = landlock_add(in, (int)dir, op->access);
+	close_fd(dir);
+	return r;
+}
+
+static long make_file(const struct init *in, const struct plan_op *op, const void *data, size_t len)
+{
+	long r, fd = raw4(__NR_openat, in->root_fd, below_root(str_at(in, op->dst)),
+			  O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, op->mode);
+
+	if (fd < 0)
+		return fd;
+	r = len ? raw3(__NR_write, fd, data, len) : 0;
+	close_fd(fd);
+	if (r < 0)
+		return r;
+	return (size_t)r == len ? 0 : -ENOSPC;
+}
+
+static long make_point(const struct init *in, const struct plan_op *op)
+{
+	long r;
+
+	if (!(op->flags & PLAN_MKPOINT))
+		return 0;
+	if (!(op->flags & PLAN_FILE))
+		return make_dir(in, op);
+	r = raw4(__NR_mknodat, in->root_fd, below_root(str_at(in, op->dst)), S_IFREG | op->mode, 0);
+	return r == -EEXIST ? 0 : r;
+}
+
+static long op_bind(struct init *in, const struct plan_op *op)
+{
+	long mount_fd, src, r = make_point(in, op);
+
+	if (r < 0)
+		return r;
+	if (op->fd_index >= 0) {
+		mount_fd = in->mount_fds[op->fd_index];
+	} else if (op->flags & PLAN_IDENTITY) {
+		src = open_source(in, op);
+		if (src < 0)
+			return src;
+		mount_fd = clone_tree((int)src, "", AT_EMPTY_PATH | recursive_flag(op));
+		close_fd(src);
+	} else {
+		mount_fd = clone_tree(in->host_fd, below_root(str_at(in, op->src)),
+				      recursive_flag(op));
+	}
+	if (mount_fd < 0)
+		return mount_fd;
+	r = place_mount(in, (int)mount_fd, op);
+	close_fd(mount_fd);
+	return r;
+}
+
+/* PRIVATE and PIN: the object at `dst` is mounted over itself with attributes of its own. */
+static long op_self(struct init *in, const struct plan_op *op)
+{
+	long object, mount_fd, r = op->type == PLAN_OP_PRIVATE ? make_dir(in, op) : 0;
+
+	if (r < 0)
+		return r;
+	object = open_in_root(in, str_at(in, op->dst));
+	if (object < 0)
+		return object;
+	mount_fd = clone_tree((int)object, "", AT_EMPTY_PATH | recursive_flag(op));
+	close_fd(object);
+	if (mount_fd < 0)
+		return mount_fd;
+	r = place_mount(in, (int)mount_fd, op);
+	close_fd(mount_fd);
+	return r;
+}
+
+static long new_filesystem(const char *type, const char *const (*options)[2], uint64_t attrs)
+{
+	long r, mount_fd, fs = raw2(__NR_fsopen, type, FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return fs;
+	for (r = 0; r >= 0 && options && (*options)[0]; options++)
+		r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, (*options)[0], (*options)[1], 0);
+	if (r >= 0)
+		r = raw5(__NR_fsconfig, fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
+	mount_fd = r < 0 ? r : raw3(__NR_fsmount, fs, FSMOUNT_CLOEXEC, attrs);
+	close_fd(fs);
+	return mount_fd;
+}
+
+/* /proc/sys stays readable and is read-only whatever the ids say. */
+static long lock_proc_sys(struct init *in, int proc_fd)
+{
+	const struct mount_attr attr = { .attr_set = PROC_ATTRS | MOUNT_ATTR_RDONLY };
+	long r, mount_fd = clone_tree(proc_fd, "sys", AT_RECURSIVE_TREE);
+
+	(void)in;
+	if (mount_fd < 0)
+		return mount_fd;
+	r = raw5(__NR_mount_setattr, mount_fd, "", AT_EMPTY_PATH | AT_RECURSIVE_TREE, &attr,
+		 sizeof(attr));
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", proc_fd, "sys", MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount_fd);
+	return r;
+}
+
+/* /dev/null under nodev: a name that is taken, cannot be opened, and that git passes over. */
+static long null_node(const struct init *in)
+{
+	struct statx st;
+	long r, mount_fd = clone_tree(in->host_fd, "dev/null", 0);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	r = raw5(__NR_statx, mount_fd, "", AT_EMPTY_PATH, STATX_TYPE, &st);
+	if (r == 0 &&
+	    ((st.stx_mode & S_IFMT) != S_IFCHR || st.stx_rdev_major != 1 || st.stx_rdev_minor != 3))
+		r = -ENODEV;
+	if (r < 0) {
+		close_fd(mount_fd);
+		return r;
+	}
+	return mount_fd;
+}
+
+/*
+ * The names of the user's keys. No other file of procfs tells an unprivileged process more than
+ * the machine's own state.
+ */
+static long hide_keys(const struct init *in, int proc_fd)
+{
+	const struct mount_attr attr = { .attr_set = PROC_ATTRS | MOUNT_ATTR_RDONLY };
+	long r, mount_fd = null_node(in);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	r = raw5(__NR_mount_setattr, mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", proc_fd, "keys", MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount_fd);
+	return r == -ENOENT ? 0 : r; /* a kernel without keyrings */
+}
+
+static long op_proc(struct init *in, const struct plan_op *op)
+{
+	long r = make_dir(in, op), mount_fd;
+
+	if (r < 0)
+		return r;
+	mount_fd = new_filesystem("proc", 0, PROC_ATTRS);
+	if (mount_fd < 0)
+		return mount_fd;
+	r = landlock_add(in, (int)mount_fd, op->access);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", in->root_fd,
+			 below_root(str_at(in, op->dst)), MOVE_MOUNT_F_EMPTY_PATH);
+	if (r >= 0)
+		r = lock_proc_sys(in, (int)mount_fd);
+	if (r >= 0)
+		r = hide_keys(in, (int)mount_fd);
+	close_fd(mount_fd);
+	return r;
+}
+
+static long op_devpts(struct init *in, const struct plan_op *op)
+{
+	static const char *const options[][2] = { { "ptmxmode", "0666" },
+						  { "mode", "0600" },
+						  { 0, 0 } };
+	long r = make_dir(in, op), mount_fd;
+
+	if (r < 0)
+		return r;
+	mount_fd = new_filesystem("devpts", options, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC);
+	if (mount_fd < 0)
+		return mount_fd;
+	r = landlock_add(in, (int)mount_fd, op->access);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", in->root_fd,
+			 below_root(str_at(in, op->dst)), MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount_fd);
+	return r;
+}
+
+#define MASK_NAME ".cordon-mask"
+
+/* A directory that is empty and that nobody can enter; it loses its name once it is in place. */
+static long empty_dir(const struct init *in)
+{
+	long r = raw3(__NR_mkdirat, in->root_fd, MASK_NAME, 0);
+
+	return r < 0 ? r : clone_tree(in->root_fd, MASK_NAME, 0);
+}
+
+static long op_mask(struct init *in, const struct plan_op *op)
+{
+	struct plan_op mask = *op;
+	long r, mount_fd = op->flags & PLAN_FILE ? null_node(in) : empty_dir(in);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	mask.flags = (uint16_t)(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE);
+	mask.access = 0;
+	r = place_mount(in, (int)mount_fd, &mask);
+	close_fd(mount_fd);
+	if (r >= 0 && !(op->flags & PLAN_FILE))
+		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);
+	return r;
+}
+
+static long op_rule(struct init *in, const struct plan_op *op)
+{
+	long r, src = open_source(in, op);
+
+	if (src < 0)
+		return src;
+	r = landlock_add(in, (int)src, op->access);
+	close_fd(src);
+	return r;
+}
+
+long mount_op(struct init *in, const struct plan_op *op)
+{
+	switch (op->type) {
+	case PLAN_OP_DIR:
+		return op_dir(in, op);
+	case PLAN_OP_SYMLINK:
+		return raw3(__NR_symlinkat, str_at(in, op->src), in->root_fd,
+			    below_root(str_at(in, op->dst)));
+	case PLAN_OP_FILE:
+		return make_file(in, op, str_at(in, op->src), op->data_len);
+	case PLAN_OP_BIND:
+		return op_bind(in, op);
+	case PLAN_OP_PRIVATE:
+	case PLAN_OP_PIN:
+		return op_self(in, op);
+	case PLAN_OP_PROC:
+		return op_proc(in, op);
+	case PLAN_OP_DEVPTS:
+		return op_devpts(in, op);
+	case PLAN_OP_MASK:
+		return op_mask(in, op);
+	case PLAN_OP_RULE:
+		return op_rule(in, op);
+	default:
+		return -EINVAL;
+	}
+}

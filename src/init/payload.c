@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starting the command: a child that shares our memory until exec, in which the last layers are
+ * put on.
+ *
+ * Should: give it its own session, the three pipes and nothing else open, its limits, Landlock,
+ * the filter, in this order, and only then execute it.
+ * Mustn't: execute anything if one of these failed.
+ */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/close_range.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/filter.h>
+#include <linux/prctl.h>
+#include <linux/seccomp.h>
+
+#include "init/broker.h"
+#include "seccomp/seccomp.h"
+#include "sys/raw.h"
+#include "sys/vfork.h"
+
+#ifndef __NR_landlock_restrict_self
+#define __NR_landlock_restrict_self 446
+#endif
+
+#define SIG_SETMASK 2
+#define SIGKILL_NR 9
+#define SIGCHLD_NR 17 /* the reaper is woken by it */
+#define KERNEL_SIGSET_BYTES 8
+#define ARGS_MAX 65536
+#define FIRST_FD 3 /* after the standard streams */
+
+struct payload {
+	struct init *in;
+	const char **argv, **envp;
+	int stage;
+	unsigned op;
+	long error;
+};
+
+static int give_up(struct payload *p, int stage, unsigned op, long error)
+{
+	p->stage = stage;
+	p->op = op;
+	p->error = error;
+	return 1;
+}
+
+static long set_stdio(const struct init *in)
+{
+	for (int i = 0; i < 3; i++) {
+		long r = raw3(__NR_dup3, in->stdio[i], i, 0);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static long set_limits(const struct plan_header *plan)
+{
+	for (uint32_t i = 0; i < plan->n_rlimits; i++) {
+		const uint64_t limit[2] = { plan->rlimits[i].soft, plan->rlimits[i].hard };
+		long r = raw4(__NR_prlimit64, 0, plan->rlimits[i].resource, limit, 0);
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/*
+ * Closes everything but the standard streams and, where there is a broker, the way to it, which
+ * moves to the first descriptor and goes with exec. Returns it, or 0 if there is none.
+ */
+static long close_others(void)
+{
+	int broker = broker_socket();
+	long r = 0;
+
+	if (broker >= 0 && broker != FIRST_FD)
+		r = raw3(__NR_dup3, broker, FIRST_FD, O_CLOEXEC);
+	if (r >= 0)
+		r = raw3(__NR_close_range, broker < 0 ? FIRST_FD : FIRST_FD + 1, ~0u, 0);
+	if (r < 0)
+		return r;
+	return broker < 0 ? 0 : FIRST_FD;
+}
+
+/*
+ * Returns the listener, or 0 if there is none. One that cannot be had (a filter around us refuses
+ * it or has one) costs the guest some calls and opens nothing: the same filter goes on.
+ */
+static long install_filter(uint32_t variant, int wants_listener)
+{
+	static const unsigned long flags[] = {
+		/* Other signals do not tear a request away (since 5.19). */
+		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+		SECCOMP_FILTER_FLAG_NEW_LISTENER, 0
+	};
+	const struct seccomp_filter *filter = seccomp_filter_get(variant);
+	struct sock_fprog program;
+	long r = -EINVAL;
+
+	if (!filter)
+		return r;
+	program.len = filter->len;
+	program.filter = (struct sock_filter *)(uintptr_t)filter->insns;
+	for (int i = wants_listener ? 0 : 2; i < 3; i++) {
+		r = raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags[i], &program);
+		if (r != -EINVAL && r != -EPERM && r != -EBUSY)
+			break;
+	}
+	return r;
+}
+
+/* The last layer. From here on only calls that the filter allows by itself can be made. */
+static long put_on_filter(struct init *in, long socket_fd)
+{
+	long r = install_filter(in->plan->filter, socket_fd > 0);
+
+	return r > 0 ? broker_send_fd((int)socket_fd, (int)r) : r;
+}
+
+static int child_main(void *arg)
+{
+	struct payload *p = arg;
+	struct init *in = p->in;
+	const uint64_t no_signals = 0;
+	long r, socket_fd;
+
+	r = raw0(__NR_setsid);
+	if (r < 0)
+		return give_up(p, STAGE_EXEC, 1, r);
+	r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
+	if (r < 0)
+		return give_up(p, STAGE_EXEC, 2, r);
+	r = set_stdio(in);
+	if (r < 0)
+		return give_up(p, STAGE_EXEC, 3, r);
+	r = set_limits(in->plan);
+	if (r < 0)
+		return give_up(p, STAGE_LIMITS, 1, r);
+	stamp(in, STAGE_LIMITS);
+	r = raw4(__NR_rt_sigprocmask, SIG_SETMASK, &no_signals, 0, KERNEL_SIGSET_BYTES);
+	if (r < 0)
+		return give_up(p, STAGE_EXEC, 4, r);
+	r = in->ruleset_fd < 0 ? 0 : raw2(__NR_landlock_restrict_self, in->ruleset_fd, 0);
+	if (r < 0)
+		return give_up(p, STAGE_LANDLOCK, 2, r);
+	stamp(in, STAGE_LANDLOCK);
+	/* After the last use of any other descriptor, whatever there may be. */
+	socket_fd = close_others();
+	if (socket_fd < 0)
+		return give_up(p, STAGE_EXEC, 5, socket_fd);
+	r = put_on_filter(in, socket_fd);
+	if (r < 0)
+		return give_up(p, STAGE_SECCOMP, 1, r);
+	stamp(in, STAGE_SECCOMP);
+	r = raw3(__NR_execve, str_at(in, in->plan->exec_path), p->argv, p->envp);
+	return give_up(p, STAGE_EXEC, 0, r);
+}
+
+/* Turns an array of string offsets into pointers. */
+static void fill_pointers(const struct init *in, uint32_t off, uint32_t n, const char **ret)
+{
+	const uint32_t *offsets = (const void *)((const char *)in->plan + off);
+
+	for (uint32_t i = 0; i < n; i++)
+		ret[i] = str_at(in, offsets[i]);
+	ret[n] = 0;
+}
+
+void start_payload(struct init *in)
+{
+	static const char *pointers[ARGS_MAX]; /* argv and envp */
+	static char stack[16384] __attribute__((aligned(16)));
+	const struct plan_header *plan = in->plan;
+	struct payload p = { .in = in, .argv = pointers };
+	long pid, r;
+
+	if ((uint64_t)plan->n_argv + plan->n_envp + 2 > ARGS_MAX)
+		fail(in, STAGE_EXEC, 6, -E2BIG);
+	p.envp = pointers + plan->n_argv + 1;
+	fill_pointers(in, plan->argv_off, plan->n_argv, p.argv);
+	fill_pointers(in, plan->envp_off, plan->n_envp, p.envp);
+	r = broker_prepare(in);
+	if (r < 0)
+		fail(in, STAGE_SECCOMP, 2, r);
+#ifdef CORDON_FAULT_INJECTION
+	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
+		fail(in, STAGE_EXEC, 7, -raw_fault_errno);
+#endif
+	pid = vfork_call(SIGCHLD_NR, stack, sizeof(stack), 0, child_main, &p);
+	if (pid < 0)
+		fail(in, STAGE_EXEC, 7, pid);
+	if (p.error)
+		fail(in, p.stage, p.op, p.error);
+	in->payload_pid = (int)pid;
+	stamp(in, STAGE_EXEC);
+	broker_release();
+	for (int i = 0; i < 3; i++)
+		raw_syscall(__NR_close, in->stdio[i], 0, 0, 0, 0, 0);
+	raw_syscall(__NR_close, in->ruleset_fd, 0, 0, 0, 0, 0);
+}

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Taking orders and descriptors from the control socket. */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/mman.h>
+#include <linux/prctl.h>
+
+#include "plan/plan_read.h"
+#include "sys/raw.h"
+
+#define SOL_SOCKET 1
+#define SCM_RIGHTS 1
+#define MSG_CTRUNC 0x8
+#define MSG_TRUNC 0x20
+#define MSG_DONTWAIT 0x40
+#define MSG_CMSG_CLOEXEC 0x40000000
+#define PROT_READ_ONLY 0x1
+#define SEEK_TO_END 2
+#define SIGKILL_NR 9
+#define PLAN_FDS 5
+#define BASE_FDS 2
+
+struct message {
+	void *name;
+	int name_len;
+	struct {
+		void *base;
+		size_t len;
+	} *iov;
+	size_t n_iov;
+	void *control;
+	size_t control_len;
+	unsigned flags;
+};
+
+struct fd_control {
+	size_t len;
+	int level, type;
+	int fds[WIRE_FDS_MAX];
+};
+
+/* Receives one order; returns the number of descriptors, -EPIPE when the supervisor is gone. */
+static long receive(struct wire_order *order, struct fd_control *control, int flags)
+{
+	struct {
+		void *base;
+		size_t len;
+	} iov = { order, sizeof(*order) };
+	struct message msg = {
+		.iov = (void *)&iov, .n_iov = 1, .control = control, .control_len = sizeof(*control)
+	};
+	long r;
+
+	control->len = 0;
+	r = raw3(__NR_recvmsg, CTL_FD, &msg, flags | MSG_CMSG_CLOEXEC);
+	if (r == 0)
+		return -EPIPE;
+	if (r < 0)
+		return r;
+	if (r != sizeof(*order) || (msg.flags & (MSG_CTRUNC | MSG_TRUNC)))
+		return -EBADMSG;
+	if (msg.control_len < offsetof(struct fd_control, fds) || control->type != SCM_RIGHTS ||
+	    control->level != SOL_SOCKET)
+		return 0;
+	return (long)((control->len - offsetof(struct fd_control, fds)) / sizeof(int));
+}
+
+int receive_order(struct wire_order *order)
+{
+	struct fd_control control;
+	long r = receive(order, &control, MSG_DONTWAIT);
+
+	if (r == -EAGAIN || r == -EINTR)
+		return 0;
+	if (r < 0)
+		return -1;
+	for (long i = 0; i < r; i++)
+		raw_syscall(__NR_close, control.fds[i], 0, 0, 0, 0, 0);
+	return 1;
+}
+
+static const struct plan_header *map_plan(struct init *in, int fd)
+{
+	long size = raw3(__NR_lseek, fd, 0, SEEK_TO_END);
+	long address;
+
+	if (size < 0)
+		fail(in, STAGE_START, 5, size);
+	if (size > PLAN_SIZE_MAX)
+		fail(in, STAGE_START, 5, -EFBIG);
+	address = raw6(__NR_mmap, 0, size, PROT_READ_ONLY, MAP_PRIVATE, fd, 0);
+	if (address < 0 && address > -4096)
+		fail(in, STAGE_START, 6, address);
+	if (plan_read_check((const void *)address, (size_t)size) != 0)
+		fail(in, STAGE_START, 7, -EBADMSG);
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return (const struct plan_header *)address;
+}
+
+static void receive_mounts(struct init *in)
+{
+	struct wire_order order;
+	struct fd_control control;
+	uint32_t have = 0;
+
+	while (have < in->plan->n_mount_fds) {
+		long n = receive(&order, &control, 0);
+
+		if (n < 0)
+			fail(in, STAGE_START, 8, n);
+		if (order.type != WIRE_MOUNTS || n == 0 ||
+		    have + (uint32_t)n > in->plan->n_mount_fds)
+			fail(in, STAGE_START, 9, -EBADMSG);
+		for (long i = 0; i < n; i++)
+			in->mount_fds[have++] = control.fds[i];
+	}
+}
+
+/*
+ * The supervisor may have died before the parent-death signal was armed, and then no signal comes:
+ * its pidfd, polled after arming, tells. From here on the signal, the pidfd and the socket's end
+ * each suffice.
+ */
+static void tie_to_supervisor(struct init *in)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll = { in->supervisor_fd, 1, 0 };
+	const struct {
+		long sec, nsec;
+	} no_time = { 0, 0 };
+	long r;
+
+	/* Without a pid namespace init must live on to end its tree: there the other two have to
+	 * do. */
+	if ((in->plan->flags & PLAN_PDEATHSIG) && in->plan->level == PLAN_LEVEL_NAMESPACES) {
+		r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
+		if (r < 0)
+			fail(in, STAGE_START, 10, r);
+	}
+	r = raw5(__NR_ppoll, &poll, 1, &no_time, 0, 8);
+	if (r != 0)
+		fail(in, STAGE_START, 11, r < 0 ? r : -EOWNERDEAD);
+}
+
+/* The first thing a sandbox is told ties it to the supervisor; what comes later need not again. */
+static void take_supervisor(struct init *in, int fd)
+{
+	if (in->supervisor_fd >= 0) {
+		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+		return;
+	}
+	in->supervisor_fd = fd;
+	tie_to_supervisor(in);
+}
+
+int receive_plan(struct init *in)
+{
+	struct wire_order order;
+	struct fd_control control;
+	long n = receive(&order, &control, 0);
+
+	if (n < 0)
+		fail(in, STAGE_START, 3, n);
+#ifdef CORDON_FAULT_INJECTION
+	raw_fault_countdown = (long)order.fault_countdown;
+	raw_fault_errno = (long)order.fault_errno;
+#endif
+	if (order.type == WIRE_JANITOR)
+		run_janitor(&order, control.fds, (int)n);
+	if (order.type == WIRE_BASE && n == BASE_FDS && !in->plan) {
+		in->plan = map_plan(in, control.fds[0]);
+		take_supervisor(in, control.fds[1]);
+		return 1;
+	}
+	if (order.type != WIRE_PLAN || n != PLAN_FDS)
+		fail(in, STAGE_START, 4, -EBADMSG);
+	for (int i = 0; i < 3; i++)
+		in->stdio[i] = control.fds[1 + i];
+	in->plan = map_plan(in, control.fds[0]);
+	take_supervisor(in, control.fds[4]);
+	receive_mounts(in);
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Should: build the new root from the plan's steps and leave nothing of the old one reachable.
+ * Mustn't: follow a symbolic link on the way to a mount point, use an object whose identity is not
+ * the planned one, leave the root itself writable, or keep a descriptor of the host's tree.
+ *
+ * The new root is a tmpfs attached over "/" of this process's own mount namespace; everything is
+ * placed by descriptor relative to it and taken by descriptor from the old root. pivot_root puts
+ * the old tree on top of the new one, from where it goes when the view is complete. At level
+ * `landlock` there is no view to build: the steps are Landlock rules only.
+ */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/mount.h>
+
+#include "sys/raw.h"
+
+#define MNT_DETACH 2
+#define OP_BASE 100 /* steps of the plan are reported as OP_BASE + index */
+
+static char *put_number(char *out, uint64_t value)
+{
+	char digits[20];
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + value % 10);
+	while ((value /= 10) != 0);
+	while (n > 0)
+		*out++ = digits[--n];
+	*out = 0;
+	return out;
+}
+
+static void make_root(struct init *in)
+{
+	char number[24];
+	long fs, r;
+
+	fs = raw2(__NR_fsopen, "tmpfs", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		fail(in, STAGE_MOUNTS, 1, fs);
+	put_number(number, in->plan->tmpfs_bytes);
+	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "size", number, 0);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 2, r);
+	put_number(number, in->plan->tmpfs_inodes);
+	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "nr_inodes", number, 0);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 3, r);
+	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 4, r);
+	r = raw5(__NR_fsconfig, fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 5, r);
+	r = raw3(__NR_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 6, r);
+	in->root_fd = (int)r;
+	raw_syscall(__NR_close, fs, 0, 0, 0, 0, 0);
+	r = raw5(__NR_move_mount, in->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 7, r);
+}
+
+/* The old tree stays reachable through host_fd until leave_host(). */
+static void enter_root(struct init *in)
+{
+	long r = raw1(__NR_fchdir, in->root_fd);
+
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 9, r);
+	r = raw2(__NR_pivot_root, ".", ".");
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 10, r);
+}
+
+static void leave_host(struct init *in)
+{
+	const struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
+	long r;
+
+	r = raw5(__NR_mount_setattr, in->root_fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only));
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 8, r);
+	/* The old root lies on top of the new one: "." is it. */
+	r = raw2(__NR_umount2, ".", MNT_DETACH);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 11, r);
+	raw_syscall(__NR_close, in->root_fd, 0, 0, 0, 0, 0);
+	in->root_fd = -1;
+	r = raw1(__NR_chdir, "/");
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 12, r);
+}
+
+static void carry_out(struct init *in, uint32_t from, uint32_t to)
+{
+	const struct plan_op *ops = (const void *)((const char *)in->plan + in->plan->ops_off);
+
+	for (uint32_t i = from; i < to; i++) {
+		long r = mount_op(in, &ops[i]);
+
+		if (r < 0)
+			fail(in, STAGE_MOUNTS, OP_BASE + i, r);
+	}
+}
+
+void stage_base(struct init *in)
+{
+	const struct plan_header *plan = in->plan;
+	long r;
+
+	/* A kernel without Landlock: the plan says so, and so will the receipt. */
+	r = plan->handled_fs ? landlock_create(in) : 0;
+	if (r < 0)
+		fail(in, STAGE_LANDLOCK, 1, r);
+	r = raw4(__NR_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 14, r);
+	in->host_fd = (int)r;
+	raw_syscall(__NR_umask, 0, 0, 0, 0, 0, 0);
+	if (plan->level == PLAN_LEVEL_NAMESPACES)
+		make_root(in);
+	carry_out(in, 0, plan->n_base_ops);
+	in->base_done = plan->n_base_ops;
+	if (plan->level == PLAN_LEVEL_NAMESPACES)
+		enter_root(in);
+}
+
+void stage_mounts(struct init *in)
+{
+	const struct plan_header *plan = in->plan;
+	long r;
+
+	/* The supervisor compares the plans; a mix-up must not become a view with holes. */
+	if (in->base_done != plan->n_base_ops)
+		fail(in, STAGE_MOUNTS, 15, -EINVAL);
+	carry_out(in, in->base_done, plan->n_ops);
+	if (plan->level == PLAN_LEVEL_NAMESPACES)
+		leave_host(in);
+	raw_syscall(__NR_close, in->host_fd, 0, 0, 0, 0, 0);
+	in->host_fd = -1;
+	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0);
+	r = raw1(__NR_chdir, str_at(in, plan->cwd));
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 13, r);
+}
