@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What this machine offers. Nothing is guessed from version numbers: each level is tried with a
+ * real run of /bin/true, and what failed there says which layer is missing and why.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cordon/check.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json_write.h"
+#include "base/stage.h"
+#include "launch/launch.h"
+#include "uapi/landlock.h"
+
+#define ITEMS_MAX 24
+#define TRIAL_MS 10000
+
+struct cordon_check {
+	struct arena arena;
+	struct cordon_check_item items[ITEMS_MAX];
+	size_t n;
+	int level;
+};
+
+struct trial {
+	int worked;
+	struct cordon_error error;
+};
+
+static void run_trial(struct cordon_launcher *l, const char *level, struct trial *ret)
+{
+	static const char *const argv[] = { "/bin/true", NULL };
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_policy *policy = NULL;
+	struct cordon_run *run = NULL;
+	struct cordon_error *err = &ret->error;
+
+	options.argv = argv;
+	options.cwd = "/";
+	if (cordon_policy_new(&policy, err) == 0 &&
+	    cordon_policy_set(policy, "isolation", level, err) == 0 &&
+	    cordon_run_start(l, policy, &options, &run, err) == 0 &&
+	    cordon_run_wait(run, TRIAL_MS, err) == 1) {
+		const struct cordon_result *res = cordon_run_result(run);
+
+		ret->worked = res->kind == CORDON_KIND_EXITED && res->exit_code == 0;
+		if (!ret->worked)
+			*err = res->error;
+	}
+	cordon_run_free(run);
+	cordon_policy_free(policy);
+}
+
+static void add(struct cordon_check *c, const char *name, const char *state, const char *detail,
+		const char *remedy)
+{
+	if (c->n < ITEMS_MAX)
+		c->items[c->n++] = (struct cordon_check_item){ name, state, detail, remedy };
+}
+
+static const char *error_text(struct cordon_check *c, const struct cordon_error *err)
+{
+	const char *text = arena_strdup(&c->arena, err->msg[0] ? err->msg : "it did not end");
+
+	return text ? text : "out of memory";
+}
+
+static const char *userns_remedy(const struct cordon_error *err)
+{
+	if (err->sys_errno == ENOSPC || err->sys_errno == EUSERS)
+		return "raise the sysctls user.max_user_namespaces and user.max_*_namespaces";
+	return "in a container: start it with a seccomp profile that allows unshare and mount and "
+	       "with /proc unmasked; on a host: check the sysctls kernel.unprivileged_userns_clone "
+	       "and kernel.apparmor_restrict_unprivileged_userns";
+}
+
+static void add_namespaces(struct cordon_check *c, const struct trial *trial)
+{
+	static const struct {
+		const char *name, *detail;
+	} layers[] = {
+		{ "user", "own user namespace, never root on the host" },
+		{ "mount", "only the grants exist; everything else is hidden" },
+		{ "pid", "no other process is visible; the tree ends with the run" },
+		{ "net", "no network but the sandbox's own loopback" },
+		{ "ipc", "no shared memory, semaphores or queues of others" },
+		{ "uts", "own host name" },
+	};
+	int failed_at = trial->error.stage;
+
+	for (size_t i = 0; i < ARRAY_SIZE(layers); i++) {
+		int is_cause = (i == 0 && failed_at <= STAGE_USERNS) ||
+			       (i == 1 && failed_at == STAGE_MOUNTS) ||
+			       (i == 3 && failed_at == STAGE_NET);
+
+		if (trial->worked)
+			add(c, layers[i].name, "yes", layers[i].detail, NULL);
+		else
+			add(c, layers[i].name, "no",
+			    is_cause ? error_text(c, &trial->error) : layers[i].detail,
+			    is_cause ? userns_remedy(&trial->error) : NULL);
+	}
+}
+
+static void add_landlock(struct cordon_check *c, const struct probe_machine *m)
+{
+	const char *detail = arena_printf(&c->arena, "ABI %d", m->landlock_abi);
+
+	if (m->landlock_abi < 1) {
+		add(c, "landlock", "no", "the kernel does not offer it",
+		    "Linux 5.13 or newer with Landlock enabled: boot with lsm=landlock,... or "
+		    "CONFIG_LSM");
+		return;
+	}
+	if (m->landlock_abi > LANDLOCK_ABI_KNOWN)
+		detail = arena_printf(&c->arena, "ABI %d; Cordon knows the rights up to ABI %d",
+				      m->landlock_abi, LANDLOCK_ABI_KNOWN);
+	add(c, "landlock", "yes", detail ? detail : "", NULL);
+	if (m->landlock_abi < 6)
+		add(c, "landlock-scopes", "no",
+		    "signals and abstract sockets are not scoped before ABI 6 (Linux 6.12)",
+		    "matters at level landlock only; a newer kernel");
+}
+
+static void add_landlock_level(struct cordon_check *c, const struct trial *trial,
+			       const struct probe_machine *m)
+{
+	if (!trial->worked) {
+		add(c, "level landlock", "no", error_text(c, &trial->error),
+		    trial->error.hint[0] ? arena_strdup(&c->arena, trial->error.hint) : NULL);
+		return;
+	}
+	add(c, "level landlock", "yes",
+	    m->landlock_abi >= 9
+		    ? "cannot hide the metadata of files outside the grants, nor other processes' "
+		      "names"
+		    : "cannot hide the metadata of files outside the grants, nor other processes' "
+		      "names; Unix sockets are refused below Landlock ABI 9",
+	    NULL);
+}
+
+static void add_idmap(struct cordon_check *c, const struct trial *trial)
+{
+	if (geteuid() != 0)
+		return;
+	add(c, "root", trial->worked ? "yes" : "no",
+	    trial->worked ? "started by root, the sandbox runs as host user 65534"
+			  : "the sandbox cannot be given another id than root's",
+	    trial->worked ? NULL : "run Cordon as an ordinary user");
+}
+
+int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret,
+		     struct cordon_error *err)
+{
+	struct trial namespaces = { 0, CORDON_ERROR_INIT }, landlock = { 0, CORDON_ERROR_INIT };
+	struct cordon_check *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	run_trial(launcher, "namespaces", &namespaces);
+	run_trial(launcher, "landlock", &landlock);
+	add_namespaces(c, &namespaces);
+	add_landlock(c, &launcher->machine);
+	if (namespaces.worked || landlock.worked) {
+		add(c, "seccomp", "yes", "allow-list filter, compiled ahead of time", NULL);
+		add(c, "rlimits", "yes", "processes, open files, core dumps", NULL);
+	} else {
+		add(c, "seccomp", "no", "no level works here, see the other lines", NULL);
+	}
+	add_idmap(c, &namespaces);
+	add(c, "cgroup", "no", "not used by this version", NULL);
+	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
+	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),
+	    namespaces.worked ? NULL : userns_remedy(&namespaces.error));
+	add_landlock_level(c, &landlock, &launcher->machine);
+	c->level = namespaces.worked ? CORDON_LEVEL_NAMESPACES
+		   : landlock.worked ? CORDON_LEVEL_LANDLOCK
+				     : 0;
+	*ret = c;
+	return 0;
+}
+
+void cordon_check_free(struct cordon_check *check)
+{
+	if (!check)
+		return;
+	arena_done(&check->arena);
+	free(check);
+}
+
+size_t cordon_check_count(const struct cordon_check *check)
+{
+	return check->n;
+}
+
+const struct cordon_check_item *cordon_check_item(const struct cordon_check *check, size_t i)
+{
+	return i < check->n ? &check->items[i] : NULL;
+}
+
+int cordon_check_level(const struct cordon_check *check)
+{
+	return check->level;
+}
+
+int cordon_check_to_json(const struct cordon_check *check, char **ret, struct cordon_error *err)
+{
+	struct strbuf out = STRBUF_INIT;
+	struct json_writer w;
+	char *text;
+
+	json_writer_init(&w, &out, 1);
+	json_open_object(&w, NULL);
+	json_string(&w, "level", check->level ? cordon_level_name(check->level) : NULL);
+	json_open_array(&w, "layers");
+	for (size_t i = 0; i < check->n; i++) {
+		json_open_object(&w, NULL);
+		json_string(&w, "name", check->items[i].name);
+		json_string(&w, "state", check->items[i].state);
+		json_string(&w, "detail", check->items[i].detail);
+		json_string(&w, "remedy", check->items[i].remedy);
+		json_close_object(&w);
+	}
+	json_close_array(&w);
+	json_close_object(&w);
+	text = strbuf_take(&out);
+	strbuf_done(&out);
+	if (!text)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	*ret = text;
+	return 0;
+}

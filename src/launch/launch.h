@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of a run.
+ *
+ * Theory of operation. A launcher keeps the init program in a sealed memfd and a pidfd of this
+ * process. Starting a run spawns init straight into its user and pid namespaces (spawn.c; it could
+ * have been spawned long before, parked), builds the plan while init makes the other namespaces,
+ * holds the names that must not come into being (holds.c), turns grants into idmapped mounts if we
+ * are root (idmap.c), and sends it all over. From then on everything is an event on one epoll
+ * descriptor (run.c): bytes to relay (relay.c), init's report, the clock. The result is put
+ * together from init's report, never from anything the guest says (result.c).
+ *
+ * No globals, no threads, no signal handlers: a run is one heap object with descriptors.
+ */
+#ifndef LAUNCH_LAUNCH_H
+#define LAUNCH_LAUNCH_H
+
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include <cordon/run.h>
+
+#include "base/arena.h"
+#include "plan/plan.h"
+#include "plan/wire.h"
+#include "probe/probe.h"
+
+#define GRAVEYARD_MAX 64 /* ended inits whose exit has not been collected yet */
+
+struct cordon_launcher {
+	int init_fd; /* sealed memfd with the init program */
+	int self_fd; /* pidfd of this process */
+	pid_t pid;   /* to notice use in a forked child */
+	struct probe_machine machine;
+	int no_namespaces; /* errno with which they failed before, 0 = they may work */
+
+	pthread_mutex_t lock; /* protects what follows */
+	int graveyard[GRAVEYARD_MAX];
+	unsigned n_graveyard;
+	int idmap_fd; /* user namespace for idmapped mounts (root only), -1 = not made yet */
+	uint32_t idmap_uid, idmap_gid;
+};
+
+/* An init that waits for its plan. */
+struct spawned {
+	int ctl_fd;
+	int pid_fd;
+	pid_t pid;
+	int level; /* enum plan_level */
+};
+
+#define SPAWNED_INIT { -1, -1, 0, 0 }
+
+enum spawn_role {
+	SPAWN_NAMESPACES,
+	SPAWN_LANDLOCK,
+	SPAWN_HOLDER,
+	SPAWN_JANITOR
+};
+
+/* @scratch: level landlock, the private directory that init removes if we are killed. */
+int spawn_init(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
+	       struct spawned *ret, struct cordon_error *err);
+/* Ends it at once and forgets it. */
+void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
+/* Hands over the base of a plan; init builds it and waits. */
+int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned,
+		       const struct plan *plan, struct cordon_error *err);
+/* Hands over the plan and its descriptors: from here on init works. @maps: the id maps too. */
+int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
+		  const struct plan *plan, const int stdio[3], int maps, struct cordon_error *err);
+int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds);
+/* Writes the id maps of a run started by root. */
+int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
+		     uint32_t outer_gid);
+
+/*
+ * An init made ahead, with the base of @policy's plans already built. It serves one run, started
+ * with run_start_parked(), which takes it over whatever happens; a run whose plan has another base
+ * is started cold instead.
+ */
+struct parked {
+	struct spawned spawned;
+	struct plan *plan;
+};
+
+int park(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+	 const struct cordon_run_options *options, struct parked *ret, struct cordon_error *err);
+void parked_done(struct cordon_launcher *launcher, struct parked *parked);
+int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
+		     const struct cordon_policy *policy, const struct cordon_run_options *options,
+		     struct cordon_run **ret, struct cordon_error *err);
+
+/* Collects the exit of @pid_fd (which is consumed) now or later; never blocks. */
+void graveyard_bury(struct cordon_launcher *launcher, int pid_fd);
+void graveyard_sweep(struct cordon_launcher *launcher, int wait);
+
+/* Detached mounts of the plan's descriptors, owned by us while they are files of root's. */
+int idmap_make_mounts(struct cordon_launcher *launcher, const struct plan *plan, int *ret_fds,
+		      struct cordon_error *err);
+
+struct holds {
+	struct hold *v;
+	size_t n;
+	struct spawned janitor;
+};
+
+/* Creates the plan's placeholders. -CORDON_E_STATE: a name has come into being, plan again. */
+int holds_take(struct cordon_launcher *launcher, const struct plan *plan, int init_pid_fd,
+	       struct holds *ret, struct cordon_error *err);
+void holds_release(struct cordon_launcher *launcher, struct holds *holds);
+
+/* One direction of one standard stream. */
+struct relay {
+	int mode;    /* enum cordon_stream_mode */
+	int pipe_fd; /* our end of the guest's pipe, -1 = done */
+	int peer_fd; /* the caller's descriptor (our duplicate), -1 = none */
+	int is_input, peer_is_pipe, peer_is_file;
+	int pipe_armed, peer_armed; /* registered with epoll, and for what */
+	int64_t file_offset;	    /* input from a regular file: where it started */
+	int unread_fd; /* input from a regular file: the guest's end, to count what it left */
+	uint64_t total, limit; /* limit: 0 = none */
+	int truncated;
+	int peer_failed;    /* output: the caller's side is closed */
+	int64_t last_bytes; /* output: what is still taken once the tree is gone, -1 = no end yet */
+	int write_errno;    /* output: why the caller's side took no more, 0 = it did not fail */
+	struct termclean *clean;
+	char *buffer; /* bytes on their way, between `start` and `end` */
+	size_t start, end, capacity;
+	const char *data; /* input from memory */
+	size_t data_len;
+	/* captured output: the first half of the limit, then a ring of the last half */
+	char *head, *tail;
+	size_t head_len, tail_len, tail_pos, head_max, tail_max;
+};
+
+int relay_init(struct relay *relay, const struct cordon_stream *stream, int is_input,
+	       int64_t limit_bytes, int *ret_guest_fd, struct cordon_error *err);
+void relay_done(struct relay *relay);
+/* Moves what can be moved without blocking and registers interest in the rest. */
+int relay_pump_all(struct relay *const relays[], int n, int epoll_fd);
+int relay_is_over(const struct relay *relay);
+/* The guest is gone: what it did not read goes back to the caller's file. */
+void relay_close_input(struct relay *relay, int epoll_fd);
+/* The tree is gone: what it wrote is still taken, what others may write to the pipe is not. */
+void relay_last_output(struct relay *relay);
+/* Joins head and tail; the bytes belong to the relay. */
+int relay_captured(struct relay *relay, struct cordon_output *ret);
+
+/* A private directory for runs without a mount namespace. */
+int scratch_name(struct arena *arena, const char **ret_path, int *ret_parent_fd,
+		 struct cordon_error *err);
+int scratch_make(const char *path, int parent_fd, uid_t owner_uid, gid_t owner_gid,
+		 struct cordon_error *err);
+void scratch_remove(int parent_fd, const char *path);
+
+struct cordon_run {
+	struct cordon_launcher *launcher;
+	struct spawned spawned;
+	struct plan *plan;
+	struct holds holds;
+	struct gitlinks *gitlinks; /* repositories inside the plan's, before the run */
+	struct relay in, out, err;
+	int epoll_fd, timer_fd;
+	uint64_t started_ns;
+	struct timespec started_at; /* as the time stamps of files are told */
+	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
+	int reported, init_gone, over;
+	int closing; /* the tree is gone, and the streams know */
+	struct wire_report report;
+	struct cordon_result result;
+	int error_set;
+	struct cordon_error error;
+	const char *scratch; /* level landlock */
+	int scratch_parent_fd;
+	struct arena arena;   /* copies for a second try at a lower level, names in the result */
+	struct parked parked; /* to be used if it fits */
+	int is_parked;	      /* it was used */
+	const struct cordon_policy *retry_policy;
+	struct cordon_policy *policy_copy;
+	struct cordon_run_options options;
+	const char **notes;
+};
+
+void result_fill(struct cordon_run *run);
+/* What went wrong inside, in words. */
+int result_stage_error(const struct plan *plan, const struct wire_report *report,
+		       struct cordon_error *err);
+uint64_t clock_ns(void);
+
+#endif

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is prepared once for any number of runs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "launch/init_image.h"
+#include "launch/launch.h"
+#include "sys/calls.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static int make_init_fd(struct cordon_error *err)
+{
+	int fd = sys_memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+
+	/* Kernels before 6.3 do not know MFD_EXEC: there it is what they do anyway. */
+	if (fd == -EINVAL)
+		fd = sys_memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0) {
+		cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot prepare the init program");
+		if (fd == -EACCES)
+			cordon_err_hint(err, "sysctl vm.memfd_noexec must not be 2");
+		return -CORDON_E_SYSTEM;
+	}
+	if (sys_write(fd, cordon_init_image, cordon_init_image_len) !=
+		    (ssize_t)cordon_init_image_len ||
+	    sys_fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+		close(fd);
+		return cordon_err(err, CORDON_E_SYSTEM, ENOSPC, "cannot prepare the init program");
+	}
+	return fd;
+}
+
+int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
+{
+	struct cordon_launcher *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	l->self_fd = l->idmap_fd = -1;
+	l->pid = getpid();
+	pthread_mutex_init(&l->lock, NULL);
+	l->init_fd = make_init_fd(err);
+	if (l->init_fd < 0) {
+		r = l->init_fd;
+		goto fail;
+	}
+	l->self_fd = sys_pidfd_open(l->pid);
+	if (l->self_fd < 0) {
+		r = cordon_err(err, CORDON_E_SYSTEM, -l->self_fd, "cannot open a pidfd of my own");
+		cordon_err_hint(err, "Linux 5.13 or newer is needed");
+		goto fail;
+	}
+	probe_machine(&l->machine);
+	*ret = l;
+	return 0;
+fail:
+	cordon_launcher_free(l);
+	return r;
+}
+
+void cordon_launcher_free(struct cordon_launcher *l)
+{
+	if (!l)
+		return;
+	graveyard_sweep(l, 1);
+	if (l->init_fd >= 0)
+		close(l->init_fd);
+	if (l->self_fd >= 0)
+		close(l->self_fd);
+	if (l->idmap_fd >= 0)
+		close(l->idmap_fd);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+static int try_reap(int pid_fd, int flags)
+{
+	siginfo_t info;
+
+	if (waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | __WALL | flags) < 0)
+		return errno != EINTR; /* ECHILD: somebody else took it */
+	return info.si_pid != 0;
+}
+
+/* Collects what can be; with @wait also what still tears itself down. */
+void graveyard_sweep(struct cordon_launcher *l, int wait)
+{
+	unsigned kept = 0;
+
+	pthread_mutex_lock(&l->lock);
+	for (unsigned i = 0; i < l->n_graveyard; i++) {
+		if (try_reap(l->graveyard[i], wait ? 0 : WNOHANG))
+			close(l->graveyard[i]);
+		else
+			l->graveyard[kept++] = l->graveyard[i];
+	}
+	l->n_graveyard = kept;
+	pthread_mutex_unlock(&l->lock);
+}
+
+void graveyard_bury(struct cordon_launcher *l, int pid_fd)
+{
+	if (try_reap(pid_fd, WNOHANG)) {
+		close(pid_fd);
+		return;
+	}
+	graveyard_sweep(l, 0);
+	pthread_mutex_lock(&l->lock);
+	if (l->n_graveyard < GRAVEYARD_MAX) {
+		l->graveyard[l->n_graveyard++] = pid_fd;
+		pid_fd = -1;
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (pid_fd >= 0) {
+		/* It has been told to end and is at most some milliseconds from it. */
+		while (!try_reap(pid_fd, 0))
+			;
+		close(pid_fd);
+	}
+}

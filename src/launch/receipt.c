@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The receipt as JSON: the same fields wherever a run's result is shown. */
+#include <stdlib.h>
+
+#include "base/err.h"
+#include "base/json_write.h"
+#include "launch/launch.h"
+
+static void write_output(struct json_writer *w, const struct cordon_result *res)
+{
+	json_bytes(w, "stdout", res->out.data, res->out.len);
+	json_bytes(w, "stderr", res->err.data, res->err.len);
+}
+
+static void write_truncated(struct json_writer *w, const struct cordon_result *res)
+{
+	json_open_object(w, "truncated");
+	json_bool(w, "stdout", res->out.truncated);
+	json_bool(w, "stderr", res->err.truncated);
+	json_close_object(w);
+	json_open_object(w, "output_bytes");
+	json_uint(w, "stdout", res->out.total_bytes);
+	json_uint(w, "stderr", res->err.total_bytes);
+	json_close_object(w);
+}
+
+static void write_usage(struct json_writer *w, const struct cordon_result *res)
+{
+	json_open_object(w, "usage");
+	json_ms(w, "cpu_user_ms", res->cpu_user_ms);
+	json_ms(w, "cpu_system_ms", res->cpu_system_ms);
+	json_uint(w, "max_memory_bytes", res->max_memory_bytes);
+	json_close_object(w);
+}
+
+static void write_names(struct json_writer *w, const char *key, const char *const *names)
+{
+	json_open_array(w, key);
+	for (; names && *names; names++)
+		json_string(w, NULL, *names);
+	json_close_array(w);
+}
+
+static void write_isolation(struct json_writer *w, const struct cordon_result *res)
+{
+	json_open_object(w, "isolation");
+	json_string(w, "level", cordon_level_name(res->level));
+	write_names(w, "layers", res->layers);
+	write_names(w, "missing", res->missing);
+	json_close_object(w);
+}
+
+static void write_denials(struct json_writer *w, const struct cordon_result *res)
+{
+	json_open_array(w, "denials");
+	for (size_t i = 0; i < res->n_denials; i++) {
+		json_open_object(w, NULL);
+		json_string(w, "what", res->denials[i].what);
+		json_string(w, "target", res->denials[i].target);
+		json_string(w, "rule", res->denials[i].rule);
+		json_string(w, "fix", res->denials[i].fix);
+		json_close_object(w);
+	}
+	json_close_array(w);
+}
+
+static void write_error(struct json_writer *w, const struct cordon_error *error)
+{
+	if (error->code == 0) {
+		json_null(w, "error");
+		return;
+	}
+	json_open_object(w, "error");
+	json_string(w, "code", cordon_error_name(error->code));
+	json_string(w, "stage", cordon_stage_name(error->stage));
+	json_int(w, "errno", error->sys_errno);
+	json_string(w, "message", error->msg);
+	json_string(w, "hint", error->hint[0] ? error->hint : NULL);
+	json_close_object(w);
+}
+
+int cordon_result_to_json(const struct cordon_result *res, int with_output, char **ret,
+			  struct cordon_error *err)
+{
+	struct strbuf out = STRBUF_INIT;
+	struct json_writer w;
+	char *text;
+
+	json_writer_init(&w, &out, 0);
+	json_open_object(&w, NULL);
+	json_string(&w, "kind", cordon_kind_name(res->kind));
+	if (res->exit_code >= 0)
+		json_int(&w, "exit_code", res->exit_code);
+	else
+		json_null(&w, "exit_code");
+	if (res->signal > 0)
+		json_int(&w, "signal", res->signal);
+	else
+		json_null(&w, "signal");
+	if (with_output)
+		write_output(&w, res);
+	write_truncated(&w, res);
+	json_ms(&w, "duration_ms", res->duration_ms);
+	json_ms(&w, "setup_ms", res->setup_ms);
+	write_usage(&w, res);
+	write_isolation(&w, res);
+	write_denials(&w, res);
+	write_error(&w, &res->error);
+	json_close_object(&w);
+	text = strbuf_take(&out);
+	strbuf_done(&out);
+	if (!text)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	*ret = text;
+	return 0;
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting the account of a run together, from init's report and the supervisor's own knowledge. */
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/err.h"
+#include "base/stage.h"
+#include "launch/launch.h"
+#include "plan/plan_read.h"
+
+#define PLAN_OP_BASE 100 /* init reports the plan's steps as this plus their index */
+
+static const char *const kind_names[] = {
+	[CORDON_KIND_NONE] = "none",
+	[CORDON_KIND_EXITED] = "exited",
+	[CORDON_KIND_SIGNALED] = "signaled",
+	[CORDON_KIND_TIMEOUT] = "timeout",
+	[CORDON_KIND_CANCELLED] = "cancelled",
+	[CORDON_KIND_SPAWN_FAILED] = "spawn_failed",
+	[CORDON_KIND_SANDBOX_ERROR] = "sandbox_error",
+};
+_Static_assert(ARRAY_SIZE(kind_names) == CORDON_KIND_MAX, "a name for each kind");
+
+static const char *const level_names[] = {
+	[CORDON_LEVEL_AUTO] = "auto",
+	[CORDON_LEVEL_LANDLOCK] = "landlock",
+	[CORDON_LEVEL_NAMESPACES] = "namespaces",
+};
+_Static_assert(ARRAY_SIZE(level_names) == CORDON_LEVEL_MAX, "a name for each level");
+
+const char *cordon_kind_name(int kind)
+{
+	return kind >= 0 && kind < CORDON_KIND_MAX ? kind_names[kind] : "unknown";
+}
+
+const char *cordon_level_name(int level)
+{
+	return level >= 0 && level < CORDON_LEVEL_MAX ? level_names[level] : "unknown";
+}
+
+/* What init was doing, by stage and step; the numbers are those in src/init. */
+static const struct {
+	int stage;
+	unsigned op;
+	const char *what;
+} steps[] = {
+	{ STAGE_START, 11, "the supervisor died" },
+	{ STAGE_USERNS, 1, "closing setgroups" },
+	{ STAGE_USERNS, 2, "mapping the user id" },
+	{ STAGE_USERNS, 3, "mapping the group id" },
+	{ STAGE_USERNS, 4, "dropping supplementary groups" },
+	{ STAGE_USERNS, 14, "creating mount, ipc, uts and cgroup namespaces" },
+	{ STAGE_MOUNTS, 7, "attaching the new root" },
+	{ STAGE_MOUNTS, 10, "entering the new root" },
+	{ STAGE_MOUNTS, 13, "changing to the working directory" },
+	{ STAGE_MOUNTS, 16, "watching the mounts" },
+	{ STAGE_NET, 2, "creating the net namespace" },
+	{ STAGE_NET, 4, "raising the loopback device" },
+	{ STAGE_NET, 5, "entering the net namespace" },
+	{ STAGE_CAPS, 1, "making a session keyring" },
+	{ STAGE_CAPS, 2, "dropping the bounding set" },
+	{ STAGE_CAPS, 7, "setting no_new_privs" },
+	{ STAGE_LANDLOCK, 1, "creating the ruleset" },
+	{ STAGE_LANDLOCK, 2, "entering the Landlock domain" },
+	{ STAGE_SECCOMP, 1, "installing the filter" },
+};
+
+static const char *stage_hint(const struct wire_report *rep)
+{
+	switch (rep->stage) {
+	case STAGE_USERNS:
+	case STAGE_MOUNTS:
+		if (rep->sys_errno == EPERM || rep->sys_errno == EACCES)
+			return "something around Cordon (a container, AppArmor) forbids it; "
+			       "--isolation landlock needs no namespaces";
+		if (rep->sys_errno == ENOSPC || rep->sys_errno == EUSERS)
+			return "raise the sysctls user.max_*_namespaces";
+		if (rep->sys_errno == ESTALE)
+			return "a granted path was replaced while the sandbox was set up; try "
+			       "again";
+		return "'cordon check' says what this machine offers";
+	case STAGE_LANDLOCK:
+		return "the kernel must have Landlock enabled (boot with lsm=landlock,...); see "
+		       "'cordon check'";
+	case STAGE_LIMITS:
+		return "the limit is above what the caller itself may have; see 'ulimit -aH'";
+	default:
+		return "'cordon check' says what this machine offers";
+	}
+}
+
+static int exec_error(const struct plan *plan, const struct wire_report *rep,
+		      struct cordon_error *err)
+{
+	const struct plan_header *h = plan->block;
+	const char *path = plan_string(h, h->exec_path);
+	int missing = rep->sys_errno == ENOENT || rep->sys_errno == ENOTDIR;
+
+	cordon_err(err, missing ? CORDON_E_NOT_FOUND : CORDON_E_NOT_EXECUTABLE, rep->sys_errno,
+		   "cannot execute '%s'", path);
+	if (rep->sys_errno == EACCES)
+		cordon_err_hint(err, "is it executable, and inside a grant? see --read and "
+				     "--commands");
+	else if (rep->sys_errno == ENOEXEC)
+		cordon_err_hint(err, "a script needs a first line such as #!/bin/sh");
+	else if (missing)
+		cordon_err_hint(err, "its interpreter or loader is not inside the sandbox; grant "
+				     "it with --read");
+	if (err)
+		err->stage = STAGE_EXEC;
+	return -1;
+}
+
+int result_stage_error(const struct plan *plan, const struct wire_report *rep,
+		       struct cordon_error *err)
+{
+	const struct plan_header *h = plan->block;
+	const char *what = NULL;
+
+	if (rep->stage == STAGE_EXEC && rep->op == 0)
+		return exec_error(plan, rep, err);
+	if (rep->stage == STAGE_MOUNTS && rep->op == 17) {
+		cordon_err(
+			err, CORDON_E_SETUP, 0,
+			"a denied or protected name was replaced on the host during the run; the "
+			"command was ended");
+		cordon_err_hint(err, "leave those files alone until the run is over, then try "
+				     "again");
+		if (err)
+			err->stage = STAGE_MOUNTS;
+		return -1;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
+		if (steps[i].stage == (int)rep->stage && steps[i].op == rep->op)
+			what = steps[i].what;
+	if (rep->stage == STAGE_MOUNTS && rep->op >= PLAN_OP_BASE &&
+	    rep->op - PLAN_OP_BASE < h->n_ops) {
+		const struct plan_op *op = &plan_ops(h)[rep->op - PLAN_OP_BASE];
+
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
+			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
+	} else if (what) {
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s: %s",
+			   cordon_stage_name(rep->stage), what);
+	} else {
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s (step %u)",
+			   cordon_stage_name(rep->stage), rep->op);
+	}
+	cordon_err_hint(err, "%s", stage_hint(rep));
+	if (err) {
+		err->stage = (uint16_t)rep->stage;
+		err->op = (uint16_t)rep->op;
+	}
+	return -1;
+}
+
+static void fill_ended(struct cordon_result *res, int status)
+{
+	if (WIFSIGNALED(status)) {
+		res->kind = CORDON_KIND_SIGNALED;
+		res->signal = WTERMSIG(status);
+		res->status = 128 + res->signal;
+	} else {
+		res->kind = CORDON_KIND_EXITED;
+		res->exit_code = WEXITSTATUS(status);
+		res->status = res->exit_code;
+	}
+}
+
+static void fill_failed(struct cordon_run *run)
+{
+	struct cordon_result *res = &run->result;
+
+	result_stage_error(run->plan, &run->report, &res->error);
+	res->kind = CORDON_KIND_SANDBOX_ERROR;
+	res->status = 125;
+	if (run->report.stage == STAGE_EXEC && run->report.op == 0) {
+		res->kind = CORDON_KIND_SPAWN_FAILED;
+		res->status = res->error.code == CORDON_E_NOT_FOUND ? 127 : 126;
+	}
+}
+
+static void fill_kind(struct cordon_run *run)
+{
+	struct cordon_result *res = &run->result;
+
+	res->exit_code = -1;
+	if (run->error_set) {
+		res->error = run->error;
+		res->kind = CORDON_KIND_SANDBOX_ERROR;
+		res->status = 125;
+	} else if (run->reported && run->report.type == WIRE_ENDED) {
+		fill_ended(res, run->report.wait_status);
+	} else if (run->reported) {
+		fill_failed(run);
+	} else if (run->ending) {
+		res->kind = run->ending;
+		res->status = run->ending == CORDON_KIND_TIMEOUT ? 124 : 137;
+		res->signal = 9;
+	} else {
+		res->kind = CORDON_KIND_SANDBOX_ERROR;
+		res->status = 125;
+		cordon_err(&res->error, CORDON_E_SETUP, 0, "the sandbox's init was killed");
+		cordon_err_hint(&res->error, "was it the kernel's out-of-memory killer? see dmesg");
+	}
+}
+
+static void fill_times(struct cordon_run *run)
+{
+	struct cordon_result *res = &run->result;
+	const struct wire_report *rep = &run->report;
+	uint64_t start = run->started_ns, end = clock_ns();
+
+	for (int i = 0; i < STAGE_MAX && i < CORDON_STAMPS_MAX; i++)
+		if (rep->stamps_ns[i] > start)
+			res->stamps_us[i] = (uint32_t)((rep->stamps_ns[i] - start) / 1000);
+	if (run->reported && rep->ended_ns > start)
+		end = rep->ended_ns;
+	res->duration_ms = (double)(end - start) / 1e6;
+	res->setup_ms = rep->stamps_ns[STAGE_EXEC] > start
+				? (double)(rep->stamps_ns[STAGE_EXEC] - start) / 1e6
+				: 0;
+	res->cpu_user_ms = (double)rep->user_us / 1e3;
+	res->cpu_system_ms = (double)rep->system_us / 1e3;
+	res->max_memory_bytes = rep->max_rss_kib * 1024;
+}
+
+static void fill_output(struct relay *relay, struct cordon_output *out)
+{
+	out->total_bytes = relay->total;
+	out->truncated = relay->truncated;
+	out->write_errno = relay->write_errno;
+	if (relay->mode == CORDON_STREAM_CAPTURE && relay_captured(relay, out) < 0)
+		out->truncated = 1;
+	if (relay->mode == CORDON_STREAM_CAPTURE && !out->data)
+		out->data = "";
+}
+
+void result_fill(struct cordon_run *run)
+{
+	static const char *const none[] = { NULL };
+	struct cordon_result *res = &run->result;
+
+	fill_kind(run);
+	fill_times(run);
+	fill_output(&run->out, &res->out);
+	fill_output(&run->err, &res->err);
+	res->level = run->plan && ((const struct plan_header *)run->plan->block)->level ==
+					     PLAN_LEVEL_NAMESPACES
+			     ? CORDON_LEVEL_NAMESPACES
+			     : CORDON_LEVEL_LANDLOCK;
+	res->layers = none;
+	res->missing = none;
+	/* A run whose set-up failed was protected by nothing, since nothing ran. */
+	if (run->plan &&
+	    !(run->reported && run->report.type == WIRE_FAILED &&
+	      run->report.stamps_ns[STAGE_EXEC] == 0) &&
+	    !run->error_set) {
+		res->layers = (const char *const *)run->plan->layers;
+		res->missing = (const char *const *)run->plan->missing;
+	}
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One run from start to result: an event loop body over one epoll descriptor. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "launch/gitlinks.h"
+#include "launch/launch.h"
+#include "launch/start.h"
+#include "sys/calls.h"
+
+#define EVENTS 8
+
+int cordon_run_fd(const struct cordon_run *run)
+{
+	return run->epoll_fd;
+}
+
+const char *const *cordon_run_notes(const struct cordon_run *run)
+{
+	return run->notes;
+}
+
+const struct cordon_result *cordon_run_result(const struct cordon_run *run)
+{
+	return run->over ? &run->result : NULL;
+}
+
+/* Ends the tree, whatever it does: by init's death, or by init where there is no pid namespace. */
+static void end_tree(struct cordon_run *run, int kind)
+{
+	const struct wire_order order = { .type = WIRE_KILL };
+
+	if (run->ending || run->reported || run->init_gone)
+		return;
+	run->ending = kind;
+	if (run->spawned.level == PLAN_LEVEL_NAMESPACES)
+		sys_pidfd_send_signal(run->spawned.pid_fd, SIGKILL);
+	else
+		spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+}
+
+static void read_report(struct cordon_run *run)
+{
+	ssize_t n;
+
+	if (run->reported || run->spawned.ctl_fd < 0)
+		return;
+	n = recv(run->spawned.ctl_fd, &run->report, sizeof(run->report), MSG_DONTWAIT);
+	if (n == (ssize_t)sizeof(run->report)) {
+		run->reported = 1;
+	} else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		/* Init is on its way out without a word: its pidfd tells when the tree is gone. */
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
+	}
+}
+
+static void check_init(struct cordon_run *run)
+{
+	struct pollfd p = { .fd = run->spawned.pid_fd, .events = POLLIN };
+
+	if (!run->init_gone && poll(&p, 1, 0) > 0) {
+		read_report(run); /* it may have spoken just before */
+		run->init_gone = 1;
+	}
+}
+
+static void check_clock(struct cordon_run *run)
+{
+	uint64_t expirations;
+
+	if (run->timer_fd >= 0 && read(run->timer_fd, &expirations, sizeof(expirations)) > 0)
+		end_tree(run, CORDON_KIND_TIMEOUT);
+}
+
+static int tree_is_gone(const struct cordon_run *run)
+{
+	return run->reported || run->init_gone;
+}
+
+static int pump_streams(struct cordon_run *run, struct cordon_error *err)
+{
+	struct relay *const relays[] = { &run->in, &run->out, &run->err };
+	int r = relay_pump_all(relays, 3, run->epoll_fd);
+
+	if (r == 0)
+		return 0;
+	end_tree(run, CORDON_KIND_CANCELLED);
+	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the command's streams");
+}
+
+/* Once the tree is gone: only what it has written is left to do, and nothing else wakes us. */
+static void close_streams(struct cordon_run *run)
+{
+	if (run->closing)
+		return;
+	run->closing = 1;
+	relay_close_input(&run->in, run->epoll_fd);
+	relay_last_output(&run->out);
+	relay_last_output(&run->err);
+	sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
+	sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.pid_fd, 0, 0);
+	if (run->timer_fd >= 0)
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->timer_fd, 0, 0);
+}
+
+static void finish(struct cordon_run *run)
+{
+	run->over = 1;
+	holds_release(run->launcher, &run->holds);
+	gitlinks_check(run);
+	if (run->scratch) {
+		scratch_remove(run->scratch_parent_fd, run->scratch);
+		run->scratch_parent_fd = -1;
+		run->scratch = NULL;
+	}
+	result_fill(run);
+}
+
+int cordon_run_process(struct cordon_run *run, struct cordon_error *err)
+{
+	struct epoll_event events[EVENTS];
+	int r;
+
+	if (run->over)
+		return 1;
+	/* Which ones fired does not matter: looking at each costs less than keeping books. */
+	if (epoll_wait(run->epoll_fd, events, EVENTS, 0) < 0 && errno != EINTR)
+		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for events");
+	read_report(run);
+	if (!run->reported)
+		check_init(run);
+	check_clock(run);
+	if (tree_is_gone(run)) {
+		if (run->reported && start_again_lower(run))
+			return 0;
+		close_streams(run);
+	}
+	r = pump_streams(run, err);
+	if (r < 0)
+		return r;
+	if (!tree_is_gone(run) || !relay_is_over(&run->out) || !relay_is_over(&run->err))
+		return 0;
+	finish(run);
+	return 1;
+}
+
+int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err)
+{
+	uint64_t until = clock_ns() + (uint64_t)(timeout_ms < 0 ? 0 : timeout_ms) * 1000000u;
+
+	for (;;) {
+		struct pollfd p = { .fd = run->epoll_fd, .events = POLLIN };
+		int r = cordon_run_process(run, err), left = -1;
+
+		if (r != 0)
+			return r;
+		if (timeout_ms >= 0) {
+			uint64_t now = clock_ns();
+
+			if (now >= until)
+				return 0;
+			left = (int)((until - now) / 1000000u) + 1;
+		}
+		if (poll(&p, 1, left) < 0 && errno != EINTR)
+			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for events");
+	}
+}
+
+int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err)
+{
+	const struct wire_order order = { .type = WIRE_SIGNAL, .arg = (uint32_t)signal };
+	int r;
+
+	if (signal < 1 || signal > 64)
+		return cordon_err(err, CORDON_E_USAGE, 0, "there is no signal %d", signal);
+	if (run->over || tree_is_gone(run))
+		return 0;
+	r = spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+	if (r < 0 && r != -EPIPE)
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot send signal %d", signal);
+	return 0;
+}
+
+int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err)
+{
+	(void)err;
+	if (!run->over)
+		end_tree(run, CORDON_KIND_CANCELLED);
+	return 0;
+}
+
+/* Waits until nothing of the tree is left, without looking at its streams any more. */
+static void wait_for_end(struct cordon_run *run)
+{
+	end_tree(run, CORDON_KIND_CANCELLED);
+	while (!tree_is_gone(run)) {
+		struct pollfd p = { .fd = run->spawned.pid_fd, .events = POLLIN };
+
+		if (poll(&p, 1, -1) < 0 && errno != EINTR)
+			break;
+		check_init(run);
+	}
+}
+
+void cordon_run_free(struct cordon_run *run)
+{
+	if (!run)
+		return;
+	if (!run->over && run->spawned.pid_fd >= 0) {
+		wait_for_end(run);
+		finish(run);
+	}
+	holds_release(run->launcher, &run->holds);
+	gitlinks_free(run->gitlinks);
+	if (run->scratch)
+		scratch_remove(run->scratch_parent_fd, run->scratch);
+	spawned_done(run->launcher, &run->spawned);
+	relay_done(&run->in);
+	relay_done(&run->out);
+	relay_done(&run->err);
+	if (run->timer_fd >= 0)
+		close(run->timer_fd);
+	if (run->epoll_fd >= 0)
+		close(run->epoll_fd);
+	plan_free(run->plan);
+	cordon_policy_free(run->policy_copy);
+	arena_done(&run->arena);
+	free(run);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting init and telling it its plan. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "launch/child.h"
+#include "launch/launch.h"
+#include "sys/calls.h"
+
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
+
+static const struct {
+	char letter[2];
+	uint64_t flags;
+} roles[] = {
+	[SPAWN_NAMESPACES] = { { INIT_ROLE_NAMESPACES, 0 }, CLONE_NEWUSER | CLONE_NEWPID },
+	[SPAWN_LANDLOCK] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
+	[SPAWN_HOLDER] = { { INIT_ROLE_HOLDER, 0 }, CLONE_NEWUSER },
+	[SPAWN_JANITOR] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
+};
+
+static int clone_error(enum spawn_role role, int error, struct cordon_error *err)
+{
+	int r;
+
+	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR)
+		return cordon_err(err, CORDON_E_SYSTEM, error, "cannot start the init process");
+	r = cordon_err(err, CORDON_E_UNSUPPORTED, error, "cannot create a user namespace");
+	cordon_err_hint(err, "%s",
+			error == ENOSPC || error == EUSERS
+				? "raise sysctl user.max_user_namespaces"
+				: "user namespaces are shut here; see 'cordon check', or use "
+				  "--isolation landlock");
+	if (err)
+		err->stage = STAGE_USERNS;
+	return r;
+}
+
+int spawn_init(struct cordon_launcher *l, enum spawn_role role, const char *scratch,
+	       struct spawned *ret, struct cordon_error *err)
+{
+	char name[] = "cordon-init", letter[2] = { roles[role].letter[0], 0 };
+	char uid_map[32], gid_map[32];
+	struct child_args child = { .init_fd = l->init_fd, .argv = { name, letter, NULL } };
+	int fds[2], pid_fd = -1, pid, r;
+
+	r = sys_socketpair(fds);
+	if (r < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot create the control socket");
+	child.ctl_fd = fds[1];
+	child.keep_caps = role == SPAWN_NAMESPACES;
+	if (role == SPAWN_NAMESPACES && l->machine.uid != 0) {
+		snprintf(uid_map, sizeof(uid_map), "%u %u 1\n", l->machine.uid, l->machine.uid);
+		snprintf(gid_map, sizeof(gid_map), "%u %u 1\n", l->machine.gid, l->machine.gid);
+		child.argv[2] = uid_map;
+		child.argv[3] = gid_map;
+	}
+	if (scratch)
+		child.argv[2] = (char *)(uintptr_t)scratch;
+	pid = sys_clone_vfork(roles[role].flags, &pid_fd, child_exec_init, &child);
+	close(fds[1]);
+	if (pid < 0) {
+		close(fds[0]);
+		return clone_error(role, -pid, err);
+	}
+	*ret = (struct spawned){ .ctl_fd = fds[0], .pid_fd = pid_fd, .pid = pid };
+	if (child.error) {
+		spawned_done(l, ret);
+		return cordon_err(err, CORDON_E_SYSTEM, (int)-child.error,
+				  "cannot execute the init program");
+	}
+	ret->level = role == SPAWN_NAMESPACES ? PLAN_LEVEL_NAMESPACES : PLAN_LEVEL_LANDLOCK;
+	return 0;
+}
+
+void spawned_done(struct cordon_launcher *l, struct spawned *s)
+{
+	if (s->ctl_fd >= 0)
+		close(s->ctl_fd);
+	if (s->pid_fd >= 0) {
+		/* Without a pid namespace init itself must end its tree: it sees the socket close.
+		 */
+		if (s->level != PLAN_LEVEL_LANDLOCK)
+			sys_pidfd_send_signal(s->pid_fd, SIGKILL);
+		graveyard_bury(l, s->pid_fd);
+	}
+	*s = (struct spawned)SPAWNED_INIT;
+}
+
+int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds)
+{
+	union {
+		char space[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { (void *)(uintptr_t)order, sizeof(*order) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t r;
+
+	if (n_fds) {
+		struct cmsghdr *header;
+
+		memset(&control, 0, CMSG_SPACE(n_fds * sizeof(int)));
+		msg.msg_control = &control;
+		msg.msg_controllen = CMSG_SPACE(n_fds * sizeof(int));
+		header = &control.align;
+		header->cmsg_level = SOL_SOCKET;
+		header->cmsg_type = SCM_RIGHTS;
+		header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
+		memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
+	}
+	r = sys_sendmsg(ctl_fd, &msg);
+	return r < 0 ? (int)r : 0;
+}
+
+static int make_plan_fd(const struct plan *plan, struct cordon_error *err)
+{
+	int r, fd = sys_memfd_create("cordon-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	size_t done = 0;
+
+	if (fd < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot store the plan");
+	while (done < plan->block_size) {
+		ssize_t n =
+			sys_write(fd, (const char *)plan->block + done, plan->block_size - done);
+
+		if (n <= 0) {
+			close(fd);
+			return cordon_err(err, CORDON_E_SYSTEM, n < 0 ? (int)-n : ENOSPC,
+					  "cannot store the plan");
+		}
+		done += (size_t)n;
+	}
+	r = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (r < 0) {
+		close(fd);
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot seal the plan");
+	}
+	return fd;
+}
+
+static int write_proc(pid_t pid, const char *name, const char *text)
+{
+	char path[64];
+	int fd, r;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
+	fd = sys_openat(AT_FDCWD, path, O_WRONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	r = (int)sys_write(fd, text, strlen(text));
+	close(fd);
+	return r < 0 ? r : 0;
+}
+
+int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
+		     uint32_t outer_gid)
+{
+	char text[64];
+	int r;
+
+	snprintf(text, sizeof(text), "%u %u 1\n", inner_uid, outer_uid);
+	r = write_proc(pid, "uid_map", text);
+	if (r < 0)
+		return r;
+	snprintf(text, sizeof(text), "%u %u 1\n", inner_gid, outer_gid);
+	return write_proc(pid, "gid_map", text);
+}
+
+static bool is_gone(int r)
+{
+	return r == -EPIPE || r == -ECONNRESET;
+}
+
+static int send_mounts(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
+		       struct cordon_error *err)
+{
+	int fds[PLAN_MOUNT_FDS_MAX], r;
+	size_t done = 0;
+
+	r = idmap_make_mounts(l, plan, fds, err);
+	if (r < 0)
+		return r;
+	while (r >= 0 && done < plan->n_mount_fds) {
+		size_t n = plan->n_mount_fds - done;
+		struct wire_order order = { .type = WIRE_MOUNTS };
+
+		if (n > WIRE_FDS_MAX)
+			n = WIRE_FDS_MAX;
+		order.count = (uint32_t)n;
+		r = spawn_send(s->ctl_fd, &order, fds + done, (unsigned)n);
+		if (is_gone(r))
+			r = 0;
+		if (r < 0)
+			r = cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the mounts");
+		done += n;
+	}
+	for (size_t i = 0; i < plan->n_mount_fds; i++)
+		close(fds[i]);
+	return r;
+}
+
+/* For a run started by root; an ordinary user's init maps itself. */
+static int give_ids(const struct spawned *s, const struct plan_header *header,
+		    struct cordon_error *err)
+{
+	int r;
+
+	if (header->level != PLAN_LEVEL_NAMESPACES || !(header->flags & PLAN_SETIDS))
+		return 0;
+	r = spawn_write_maps(s->pid, header->inner_uid, header->outer_uid, header->inner_gid,
+			     header->outer_gid);
+	if (r == 0)
+		return 0;
+	r = cordon_err(err, CORDON_E_SETUP, -r, "cannot map user %u into the sandbox",
+		       header->outer_uid);
+	cordon_err_hint(err, "is that id known in this container? choose another with --user UID");
+	return r;
+}
+
+int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
+		       struct cordon_error *err)
+{
+	const struct wire_order order = { .type = WIRE_BASE };
+	int fds[2] = { -1, l->self_fd }, r = give_ids(s, plan->block, err);
+
+	if (r < 0)
+		return r;
+	fds[0] = make_plan_fd(plan, err);
+	if (fds[0] < 0)
+		return fds[0];
+	r = spawn_send(s->ctl_fd, &order, fds, 2);
+	close(fds[0]);
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the base plan") : 0;
+}
+
+int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
+		  const int stdio[3], int maps, struct cordon_error *err)
+{
+	struct wire_order order = { .type = WIRE_PLAN };
+	int fds[5] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+
+	if (maps)
+		r = give_ids(s, plan->block, err);
+	if (r < 0)
+		return r;
+#ifdef CORDON_FAULT_INJECTION
+	fault_init_order(&order.fault_countdown, &order.fault_errno);
+#endif
+	fds[0] = make_plan_fd(plan, err);
+	if (fds[0] < 0)
+		return fds[0];
+	r = spawn_send(s->ctl_fd, &order, fds, 5);
+	close(fds[0]);
+	/* Init has failed already; its report says at what, and is waiting to be read. */
+	if (is_gone(r))
+		return 0;
+	if (r < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the plan");
+	return plan->n_mount_fds ? send_mounts(l, s, plan, err) : 0;
+}

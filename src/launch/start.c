@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting a run: spawn, plan, hold, deliver; and once more at a lower level where need be. */
+#include "launch/start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "launch/gitlinks.h"
+#include "launch/launch.h"
+#include "plan/plan_read.h"
+#include "sys/calls.h"
+
+#define PLAN_TRIES 4
+#define DEFAULT_WALL_MS 30000
+#define DEFAULT_CAPTURE_BYTES (1 << 20)
+
+static int copy_strings(struct arena *arena, const char *const *from, const char *const **ret)
+{
+	size_t n = 0;
+	const char **copy;
+
+	while (from && from[n])
+		n++;
+	copy = arena_alloc(arena, (n + 1) * sizeof(*copy));
+	if (!copy)
+		return -1;
+	for (size_t i = 0; i < n; i++)
+		if (!(copy[i] = arena_strdup(arena, from[i])))
+			return -1;
+	*ret = copy;
+	return 0;
+}
+
+static int copy_string(struct arena *arena, const char **s)
+{
+	if (*s)
+		*s = arena_strdup(arena, *s);
+	return *s ? 0 : -1;
+}
+
+/* Level `auto` may need the inputs again, after the caller's are gone. */
+static int keep_inputs(struct cordon_run *run, const struct cordon_policy *policy,
+		       struct cordon_error *err)
+{
+	struct cordon_run_options *o = &run->options;
+	int r = cordon_policy_copy(policy, &run->policy_copy, err);
+
+	if (r < 0)
+		return r;
+	if (copy_strings(&run->arena, o->argv, &o->argv) < 0 ||
+	    (o->envp && copy_strings(&run->arena, o->envp, &o->envp) < 0) ||
+	    (o->cwd && copy_string(&run->arena, &o->cwd) < 0) ||
+	    (o->home && copy_string(&run->arena, &o->home) < 0) ||
+	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0))
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	run->retry_policy = run->policy_copy;
+	return 0;
+}
+
+static int make_scratch(struct cordon_run *run, const struct cordon_policy *policy,
+			struct cordon_error *err)
+{
+	const struct probe_machine *m = &run->launcher->machine;
+	uid_t uid = m->uid;
+	gid_t gid = m->gid;
+
+	if (uid == 0 && policy->user) {
+		char *end;
+
+		uid = gid = (uid_t)strtoul(policy->user, &end, 10);
+		if (*end == ':')
+			gid = (gid_t)strtoul(end + 1, NULL, 10);
+	}
+	return scratch_make(run->scratch, run->scratch_parent_fd, uid, gid, err);
+}
+
+/* Init is spawned first: it makes its namespaces while we plan. */
+static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
+		    struct cordon_error *err)
+{
+	int r;
+
+	if (level == PLAN_LEVEL_NAMESPACES)
+		return spawn_init(run->launcher, SPAWN_NAMESPACES, NULL, &run->spawned, err);
+	r = scratch_name(&run->arena, &run->scratch, &run->scratch_parent_fd, err);
+	if (r == 0)
+		r = spawn_init(run->launcher, SPAWN_LANDLOCK, run->scratch, &run->spawned, err);
+	return r < 0 ? r : make_scratch(run, policy, err);
+}
+
+/* Uses the parked init if the plan begins as that one was told to; a new one if not. */
+static int take_parked(struct cordon_run *run, struct cordon_error *err)
+{
+	int fits = plan_has_base(run->plan, run->parked.plan);
+
+	if (fits) {
+		run->spawned = run->parked.spawned;
+		run->parked.spawned = (struct spawned)SPAWNED_INIT;
+	}
+	parked_done(run->launcher, &run->parked);
+	run->is_parked = fits;
+	return fits ? 0 : spawn_at(run, NULL, PLAN_LEVEL_NAMESPACES, err);
+}
+
+/* Builds the plan and takes the names it wants held; a name that appeared meanwhile means again. */
+static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *policy, int level,
+			 struct cordon_error *err)
+{
+	struct plan_input input = {
+		.policy = policy,
+		.options = &run->options,
+		.level = level,
+		.machine = &run->launcher->machine,
+		.is_main_thread = syscall(SYS_gettid) == run->launcher->pid,
+		.tmpdir = run->scratch,
+	};
+	int r = 0;
+
+	for (int i = 0; i < PLAN_TRIES; i++) {
+		struct plan *plan;
+
+		r = plan_build(&input, &plan, err);
+		if (r < 0)
+			return r;
+		plan_free(run->plan);
+		run->plan = plan;
+		if (run->spawned.pid_fd < 0)
+			r = take_parked(run, err);
+		if (r == 0)
+			r = holds_take(run->launcher, plan, run->spawned.pid_fd, &run->holds, err);
+		if (r != -CORDON_E_STATE)
+			return r < 0 ? r : gitlinks_note(run, err);
+		holds_release(run->launcher, &run->holds);
+	}
+	return r;
+}
+
+static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_error *err)
+{
+	const struct cordon_run_options *o = &run->options;
+	struct relay *relays[3] = { &run->in, &run->out, &run->err };
+	const struct cordon_stream *streams[3] = { &o->in, &o->out, &o->err };
+
+	for (int i = 0; i < 3; i++) {
+		int64_t limit = run->plan->output_bytes;
+		int r, mode = streams[i]->mode;
+		int fits = i == 0 ? mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_FD ||
+					    mode == CORDON_STREAM_DATA
+				  : mode != CORDON_STREAM_DATA &&
+					    (i == 2 || mode != CORDON_STREAM_JOIN);
+
+		if (!fits)
+			return cordon_err(err, CORDON_E_USAGE, 0, "stream %d cannot have mode %d",
+					  i, mode);
+		if (limit < 0 && mode == CORDON_STREAM_CAPTURE)
+			limit = DEFAULT_CAPTURE_BYTES;
+		r = relay_init(relays[i], streams[i], i == 0, limit, &guest_fds[i], err);
+		if (r < 0)
+			return r;
+		if (mode == CORDON_STREAM_JOIN)
+			guest_fds[i] = guest_fds[1];
+	}
+	return 0;
+}
+
+static int64_t wall_ms(const struct cordon_run *run)
+{
+	if (run->plan->wall_ms >= 0)
+		return run->plan->wall_ms;
+	return run->options.default_wall_ms == 0 ? DEFAULT_WALL_MS : run->options.default_wall_ms;
+}
+
+static int watch(struct cordon_run *run, struct cordon_error *err)
+{
+	int r = 0;
+
+	if (run->epoll_fd < 0)
+		run->epoll_fd = r = sys_epoll_create();
+	if (r >= 0)
+		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.ctl_fd, EPOLLIN, 0);
+	if (r >= 0)
+		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.pid_fd, EPOLLIN, 0);
+	if (r >= 0 && run->timer_fd < 0 && wall_ms(run) > 0) {
+		run->timer_fd = r = sys_timerfd((uint64_t)wall_ms(run));
+		if (r >= 0)
+			r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, r, EPOLLIN, 0);
+	}
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot watch the run") : 0;
+}
+
+static void close_guest_ends(const int fds[3])
+{
+	for (int i = 0; i < 3; i++)
+		if (fds[i] >= 0 && (i == 0 || fds[i] != fds[i - 1]))
+			close(fds[i]);
+}
+
+static int start_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
+		    struct cordon_error *err)
+{
+	struct cordon_launcher *l = run->launcher;
+	int guest_fds[3] = { -1, -1, -1 }, r = 0;
+
+	if (level != PLAN_LEVEL_NAMESPACES || run->parked.spawned.pid_fd < 0)
+		r = spawn_at(run, policy, level, err);
+	if (r == 0)
+		r = plan_and_hold(run, policy, level, err);
+	if (r == 0)
+		r = open_streams(run, guest_fds, err);
+	if (r == 0)
+		r = watch(run, err);
+	if (r == 0)
+		r = spawn_deliver(l, &run->spawned, run->plan, guest_fds, !run->is_parked, err);
+	close_guest_ends(guest_fds);
+	if (r == 0) {
+		/* Registers the streams; what the caller already has for the guest goes now. */
+		struct relay *const relays[] = { &run->in, &run->out, &run->err };
+
+		r = relay_pump_all(relays, 3, run->epoll_fd);
+		if (r < 0)
+			r = cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the streams");
+	}
+	run->notes = run->plan ? run->plan->notes : NULL;
+	return r;
+}
+
+/* Takes back everything a try at one level has set up. */
+static void undo_start(struct cordon_run *run)
+{
+	if (run->spawned.pid_fd >= 0 && run->epoll_fd >= 0) {
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.pid_fd, 0, 0);
+	}
+	spawned_done(run->launcher, &run->spawned);
+	relay_done(&run->in);
+	relay_done(&run->out);
+	relay_done(&run->err);
+	holds_release(run->launcher, &run->holds);
+}
+
+static void add_note(struct cordon_run *run, const char *note)
+{
+	size_t n = 0;
+	const char **notes;
+
+	while (run->plan->notes && run->plan->notes[n])
+		n++;
+	notes = arena_alloc(&run->arena, (n + 2) * sizeof(*notes));
+	if (!notes)
+		return;
+	if (n)
+		memcpy(notes, run->plan->notes, n * sizeof(*notes));
+	notes[n] = note;
+	run->notes = notes;
+}
+
+#define LOWER_NOTE                                                                                 \
+	"namespaces are shut here, so this run has level landlock ('cordon check' says what that " \
+	"cannot do)"
+
+static int start(struct cordon_run *run, const struct cordon_policy *policy,
+		 struct cordon_error *err)
+{
+	struct cordon_launcher *l = run->launcher;
+	int wanted = policy->isolation, is_auto = wanted <= CORDON_LEVEL_AUTO, r;
+
+	if (wanted != CORDON_LEVEL_LANDLOCK && (!is_auto || !l->no_namespaces)) {
+		/* A parked init is proof that namespaces are to be had: no second try. */
+		r = is_auto && run->parked.spawned.pid_fd < 0 ? keep_inputs(run, policy, err) : 0;
+		if (r == 0)
+			r = start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
+		/* A stage is named where the machine refused; without one it is the policy. */
+		if (r != -CORDON_E_UNSUPPORTED || !is_auto || err->stage == 0)
+			return r;
+		undo_start(run);
+		__atomic_store_n(&l->no_namespaces, err->sys_errno, __ATOMIC_RELAXED);
+		memset(err, 0, sizeof(*err));
+	}
+	run->retry_policy = NULL;
+	r = start_at(run, policy, PLAN_LEVEL_LANDLOCK, err);
+	if (r == 0 && is_auto)
+		add_note(run, LOWER_NOTE);
+	return r;
+}
+
+/* Failures that say "not on this machine", not "not this policy". */
+static int namespaces_are_shut(const struct cordon_run *run)
+{
+	const struct wire_report *rep = &run->report;
+	const struct plan_header *h = run->plan->block;
+	const struct plan_op *op;
+
+	/* Once the command has run there is no second time. */
+	if (rep->type != WIRE_FAILED || rep->stamps_ns[STAGE_EXEC])
+		return 0;
+	if (rep->stage == STAGE_USERNS || rep->stage == STAGE_NET)
+		return 1;
+	if (rep->stage != STAGE_MOUNTS)
+		return 0;
+	if (rep->op < 100)
+		return 1;
+	if (rep->op - 100 >= h->n_ops)
+		return 0;
+	op = &plan_ops(h)[rep->op - 100];
+	return (op->type == PLAN_OP_PROC || op->type == PLAN_OP_DEVPTS) &&
+	       (rep->sys_errno == EPERM || rep->sys_errno == EACCES);
+}
+
+int start_again_lower(struct cordon_run *run)
+{
+	struct cordon_error *err = &run->error;
+	int r;
+
+	if (!run->retry_policy || run->ending || !namespaces_are_shut(run))
+		return 0;
+	__atomic_store_n(&run->launcher->no_namespaces, run->report.sys_errno, __ATOMIC_RELAXED);
+	undo_start(run);
+	run->reported = run->init_gone = 0;
+	memset(&run->report, 0, sizeof(run->report));
+	r = start_at(run, run->retry_policy, PLAN_LEVEL_LANDLOCK, err);
+	run->retry_policy = NULL;
+	if (r < 0) {
+		run->error_set = 1;
+		run->init_gone = 1;
+		undo_start(run);
+		return 0;
+	}
+	add_note(run, LOWER_NOTE);
+	return 1;
+}
+
+static int copy_options(struct cordon_run *run, const struct cordon_run_options *options,
+			struct cordon_error *err)
+{
+	if (!options || options->size < sizeof(size_t) || options->size > sizeof(run->options))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "options are not of this library version");
+	memcpy(&run->options, options, options->size);
+	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
+		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
+	return 0;
+}
+
+int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
+		     const struct cordon_policy *policy, const struct cordon_run_options *options,
+		     struct cordon_run **ret, struct cordon_error *err)
+{
+	struct cordon_error unused = CORDON_ERROR_INIT;
+	struct cordon_run *run;
+	int r;
+
+	err = err ? err : &unused; /* it is looked at here, too */
+
+	graveyard_sweep(launcher, 0);
+	run = calloc(1, sizeof(*run));
+	if (!run) {
+		parked_done(launcher, parked);
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	}
+	run->launcher = launcher;
+	run->started_ns = clock_ns();
+	/* The coarse clock is the one that files are stamped with. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &run->started_at);
+	run->spawned = (struct spawned)SPAWNED_INIT;
+	run->parked = *parked;
+	*parked = (struct parked){ SPAWNED_INIT, NULL };
+	run->holds.janitor = (struct spawned)SPAWNED_INIT;
+	run->epoll_fd = run->timer_fd = run->scratch_parent_fd = -1;
+	run->in.pipe_fd = run->in.peer_fd = run->in.unread_fd = -1;
+	run->out = run->err = run->in;
+	r = copy_options(run, options, err);
+	if (r == 0)
+		r = start(run, policy, err);
+	parked_done(launcher, &run->parked);
+	if (r < 0) {
+		run->over = 1;
+		cordon_run_free(run);
+		return r;
+	}
+	*ret = run;
+	return 0;
+}
+
+int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+		     const struct cordon_run_options *options, struct cordon_run **ret,
+		     struct cordon_error *err)
+{
+	struct parked none = { SPAWNED_INIT, NULL };
+
+	if (!launcher || !policy || !ret)
+		return cordon_err(err, CORDON_E_USAGE, 0, "launcher and policy must be given");
+	if (launcher->pid != getpid())
+		return cordon_err(err, CORDON_E_STATE, 0,
+				  "this launcher belongs to the process before fork");
+	return run_start_parked(launcher, &none, policy, options, ret, err);
+}
+
+int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+			const struct cordon_run_options *options, char **ret,
+			struct cordon_error *err)
+{
+	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
+	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
+	struct plan *plan;
+	int r;
+
+	if (!options || options->size > sizeof(copy))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "options are not of this library version");
+	memcpy(&copy, options, options->size);
+	input.options = &copy;
+	input.is_main_thread = syscall(SYS_gettid) == launcher->pid;
+	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
+			      ? PLAN_LEVEL_LANDLOCK
+			      : PLAN_LEVEL_NAMESPACES;
+	if (input.level == PLAN_LEVEL_LANDLOCK)
+		input.tmpdir = "/tmp/cordon-XXXXXX";
+	r = plan_build(&input, &plan, err);
+	if (r < 0)
+		return r;
+	r = plan_to_json(plan, 1, ret, err);
+	plan_free(plan);
+	return r;
+}

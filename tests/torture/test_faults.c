@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every system call of the set-up fails once, on the supervisor's side and inside init, at both
+ * levels. Whatever fails: the command must not have run, and the run must say why.
+ *
+ * The proof is a marker file that the command creates in a write grant. The loop ends with the
+ * first run in which no call failed any more, and that one must have left the marker (the positive
+ * control).
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cordon/cordon.h>
+
+#include "lib/tap.h"
+#include "sys/calls.h"
+
+#define CALLS_MAX 5000
+#define WAIT_MS 20000
+
+static char dir[] = "/tmp/cordon-torture-XXXXXX";
+static char marker[sizeof(dir) + 16];
+
+struct outcome {
+	int start_error; /* 0 = it started */
+	int kind, error_code;
+	int fired; /* supervisor's side: the fault was used up */
+};
+
+static int marker_exists(void)
+{
+	return access(marker, F_OK) == 0;
+}
+
+static void run_once(const char *level, long outside_nth, long init_nth, struct outcome *ret)
+{
+	const char *argv[] = { "/bin/sh", "-c", "echo ran > \"$0\"", marker, NULL };
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_launcher *launcher = NULL;
+	struct cordon_policy *policy = NULL;
+	struct cordon_run *run = NULL;
+
+	unlink(marker);
+	memset(ret, 0, sizeof(*ret));
+	CHECK_INT(cordon_policy_new(&policy, &err), 0);
+	CHECK_INT(cordon_policy_set(policy, "isolation", level, &err), 0);
+	CHECK_INT(cordon_policy_set(policy, "fs.write", dir, &err), 0);
+	options.argv = argv;
+	options.cwd = dir;
+	options.home = "/nonexistent";
+	options.out.mode = options.err.mode = CORDON_STREAM_CAPTURE;
+	fault_arm(outside_nth, ENOMEM);
+	fault_arm_init(init_nth, ENOMEM);
+	ret->start_error = cordon_launcher_new(&launcher, &err);
+	if (!ret->start_error)
+		ret->start_error = cordon_run_start(launcher, policy, &options, &run, &err);
+	ret->fired = outside_nth > 0 && fault_arm(0, 0) == 0;
+	fault_arm_init(0, 0);
+	if (ret->start_error) {
+		CHECK(err.msg[0] != 0);
+	} else {
+		CHECK_INT(cordon_run_wait(run, WAIT_MS, &err), 1);
+		ret->kind = cordon_run_result(run)->kind;
+		ret->error_code = cordon_run_result(run)->error.code;
+	}
+	cordon_run_free(run);
+	cordon_launcher_free(launcher);
+	cordon_policy_free(policy);
+}
+
+static void fail_each_in_init(const char *level)
+{
+	struct outcome o;
+
+	for (long n = 1; n < CALLS_MAX; n++) {
+		run_once(level, 0, n, &o);
+		if (o.start_error)
+			continue; /* init had gone before it was told everything */
+		if (o.kind == CORDON_KIND_EXITED) {
+			CHECK(marker_exists());
+			CHECK(n > 50);
+			printf("# %s: %ld calls of init failed one by one\n", level, n - 1);
+			return;
+		}
+		CHECK(o.kind == CORDON_KIND_SANDBOX_ERROR || o.kind == CORDON_KIND_SPAWN_FAILED);
+		CHECK(o.error_code != 0);
+		CHECK(!marker_exists());
+	}
+	CHECK(!"the loop must end");
+}
+
+static void fail_each_outside(const char *level)
+{
+	struct outcome o;
+
+	for (long n = 1; n < CALLS_MAX; n++) {
+		run_once(level, n, 0, &o);
+		if (!o.fired) {
+			CHECK_INT(o.start_error, 0);
+			CHECK(marker_exists());
+			CHECK(n > 10);
+			printf("# %s: %ld calls of the supervisor failed one by one\n", level,
+			       n - 1);
+			return;
+		}
+		/* A call on the way out may fail without harm; then the run is a full one. */
+		CHECK(o.start_error || o.kind == CORDON_KIND_EXITED ||
+		      o.kind == CORDON_KIND_SANDBOX_ERROR);
+		if (o.start_error || o.kind != CORDON_KIND_EXITED)
+			CHECK(!marker_exists());
+	}
+	CHECK(!"the loop must end");
+}
+
+static void test_init_namespaces(void)
+{
+	fail_each_in_init("namespaces");
+}
+
+static void test_init_landlock(void)
+{
+	fail_each_in_init("landlock");
+}
+
+static void test_outside_namespaces(void)
+{
+	fail_each_outside("namespaces");
+}
+
+static void test_outside_landlock(void)
+{
+	fail_each_outside("landlock");
+}
+
+static void test_nothing_left(void)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	int left = 0;
+
+	unlink(marker);
+	while (d && (entry = readdir(d)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) {
+			printf("# left behind: %s\n", entry->d_name);
+			left++;
+		}
+	closedir(d);
+	CHECK_INT(left, 0);
+	CHECK_INT(rmdir(dir), 0);
+}
+
+static void test_setup(void)
+{
+	CHECK(mkdtemp(dir) != NULL);
+	snprintf(marker, sizeof(marker), "%s/marker", dir);
+}
+
+TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
+	 test_outside_landlock, test_nothing_left)

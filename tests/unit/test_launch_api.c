@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The library as a host program uses it: streams, ends, many at once, from threads, and inits made
+ * ahead. Whatever happens, the host has afterwards what it had before.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cordon/cordon.h>
+
+#include "launch/launch.h"
+#include "tap.h"
+
+#define WAIT_MS 20000
+#define THREADS 4
+#define RUNS_EACH 25
+#define AT_ONCE 40
+
+static struct cordon_launcher *launcher;
+static struct cordon_policy *policy;
+static int fds_at_start;
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (dir && readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void test_open(void)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	fds_at_start = count_fds();
+	CHECK_INT(cordon_launcher_new(&launcher, &err), 0);
+	CHECK_INT(cordon_policy_new(&policy, &err), 0);
+}
+
+static struct cordon_run *start_shell(const char *script, struct cordon_run_options *options)
+{
+	const char *argv[] = { "/bin/sh", "-c", script, NULL };
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run *run = NULL;
+
+	options->argv = argv;
+	options->cwd = "/";
+	options->home = "/nonexistent";
+	if (cordon_run_start(launcher, policy, options, &run, &err) < 0)
+		printf("# %s\n", err.msg);
+	return run;
+}
+
+static const struct cordon_result *end_of(struct cordon_run *run)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	CHECK_INT(cordon_run_wait(run, WAIT_MS, &err), 1);
+	return cordon_run_result(run);
+}
+
+static void test_capture_and_data(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	const struct cordon_result *res;
+	struct cordon_run *run;
+
+	options.in.mode = CORDON_STREAM_DATA;
+	options.in.data = "some input";
+	options.in.data_len = 10;
+	options.out.mode = options.err.mode = CORDON_STREAM_CAPTURE;
+	run = start_shell("cat; echo problem >&2; exit 7", &options);
+	res = end_of(run);
+	CHECK_INT(res->kind, CORDON_KIND_EXITED);
+	CHECK_INT(res->exit_code, 7);
+	CHECK(res->out.len == 10 && memcmp(res->out.data, "some input", 10) == 0);
+	CHECK(res->err.len == 8 && memcmp(res->err.data, "problem\n", 8) == 0);
+	cordon_run_free(run);
+}
+
+static void test_join_keeps_the_order(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	const struct cordon_result *res;
+	struct cordon_run *run;
+
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	options.err.mode = CORDON_STREAM_JOIN;
+	run = start_shell("echo 1; echo 2 >&2; echo 3", &options);
+	res = end_of(run);
+	CHECK(res->out.len == 6 && memcmp(res->out.data, "1\n2\n3\n", 6) == 0);
+	cordon_run_free(run);
+}
+
+static void test_ends(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run *run;
+
+	run = start_shell("kill -USR1 $$", &options);
+	CHECK_INT(end_of(run)->kind, CORDON_KIND_SIGNALED);
+	CHECK_INT(cordon_run_result(run)->signal, SIGUSR1);
+	cordon_run_free(run);
+
+	options.default_wall_ms = 100;
+	run = start_shell("sleep 30", &options);
+	CHECK_INT(end_of(run)->kind, CORDON_KIND_TIMEOUT);
+	cordon_run_free(run);
+
+	options.default_wall_ms = 0;
+	run = start_shell("sleep 30", &options);
+	CHECK_INT(cordon_run_wait(run, 50, &err), 0);
+	CHECK(cordon_run_result(run) == NULL);
+	CHECK_INT(cordon_run_cancel(run, &err), 0);
+	CHECK_INT(end_of(run)->kind, CORDON_KIND_CANCELLED);
+	cordon_run_free(run);
+
+	run = start_shell("trap 'exit 9' TERM; echo; while :; do sleep 0.02; done", &options);
+	usleep(200000);
+	CHECK_INT(cordon_run_signal(run, SIGTERM, &err), 0);
+	CHECK_INT(end_of(run)->exit_code, 9);
+	cordon_run_free(run);
+
+	/* Freed in mid-run. */
+	run = start_shell("sleep 30", &options);
+	cordon_run_free(run);
+}
+
+static void test_wrong_use(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	const char *argv[] = { "/nonexistent/program", NULL };
+	struct cordon_run *run = NULL;
+
+	CHECK_INT(cordon_run_start(launcher, policy, &options, &run, &err), -CORDON_E_USAGE);
+	options.argv = argv;
+	CHECK_INT(cordon_run_start(launcher, policy, &options, &run, &err), -CORDON_E_NOT_FOUND);
+	options.size = 1;
+	CHECK_INT(cordon_run_start(launcher, policy, &options, &run, NULL), -CORDON_E_USAGE);
+	options.size = sizeof(options);
+	options.in.mode = CORDON_STREAM_CAPTURE;
+	argv[0] = "/bin/true";
+	CHECK_INT(cordon_run_start(launcher, policy, &options, &run, &err), -CORDON_E_USAGE);
+	CHECK(run == NULL);
+}
+
+/* One poll loop over many runs, as an event loop would have it. */
+static void test_many_at_once(void)
+{
+	struct cordon_run *runs[AT_ONCE];
+	struct pollfd fds[AT_ONCE];
+	int left = AT_ONCE;
+
+	for (int i = 0; i < AT_ONCE; i++) {
+		struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+
+		options.out.mode = CORDON_STREAM_CAPTURE;
+		runs[i] = start_shell("echo hello", &options);
+		fds[i] = (struct pollfd){ .fd = cordon_run_fd(runs[i]), .events = POLLIN };
+	}
+	while (left > 0 && poll(fds, AT_ONCE, WAIT_MS) > 0)
+		for (int i = 0; i < AT_ONCE; i++) {
+			if (fds[i].fd < 0 || cordon_run_process(runs[i], NULL) == 0)
+				continue;
+			CHECK_INT(cordon_run_result(runs[i])->exit_code, 0);
+			CHECK_INT((int)cordon_run_result(runs[i])->out.len, 6);
+			cordon_run_free(runs[i]);
+			fds[i].fd = -1;
+			left--;
+		}
+	CHECK_INT(left, 0);
+}
+
+static void *thread_main(void *arg)
+{
+	int *good = arg;
+
+	for (int i = 0; i < RUNS_EACH; i++) {
+		struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+		struct cordon_run *run;
+
+		options.out.mode = CORDON_STREAM_CAPTURE;
+		run = start_shell("exit 5", &options);
+		if (run && cordon_run_wait(run, WAIT_MS, NULL) == 1 &&
+		    cordon_run_result(run)->exit_code == 5)
+			++*good;
+		cordon_run_free(run);
+	}
+	return NULL;
+}
+
+static void test_threads(void)
+{
+	pthread_t threads[THREADS];
+	int good[THREADS] = { 0 };
+
+	for (int i = 0; i < THREADS; i++)
+		CHECK_INT(pthread_create(&threads[i], NULL, thread_main, &good[i]), 0);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(threads[i], NULL);
+		CHECK_INT(good[i], RUNS_EACH);
+	}
+}
+
+static void *start_and_leave(void *arg)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_run **ret = arg;
+
+	*ret = start_shell("sleep 0.3; exit 4", &options);
+	return NULL;
+}
+
+/* The parent-death signal belongs to a thread; the run to the whole process. */
+static void test_thread_ends_before_its_run(void)
+{
+	struct cordon_run *run = NULL;
+	pthread_t thread;
+
+	CHECK_INT(pthread_create(&thread, NULL, start_and_leave, &run), 0);
+	pthread_join(thread, NULL);
+	REQUIRE(run != NULL);
+	CHECK_INT(end_of(run)->exit_code, 4);
+	cordon_run_free(run);
+}
+
+static void test_parked(void)
+{
+	const char *argv[] = { "/bin/sh", "-c", "id -u; echo $$; exit 3", NULL };
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct parked parked = { SPAWNED_INIT, NULL };
+	struct cordon_policy *other = NULL;
+	struct cordon_run *run = NULL;
+
+	options.argv = argv;
+	options.cwd = "/";
+	options.home = "/nonexistent";
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
+	CHECK_INT(run_start_parked(launcher, &parked, policy, &options, &run, &err), 0);
+	CHECK(run->is_parked);
+	CHECK_INT(end_of(run)->exit_code, 3);
+	CHECK(parked.spawned.pid_fd < 0);
+	cordon_run_free(run);
+
+	/* Another base: the parked init goes, and the run is an ordinary one. */
+	CHECK_INT(cordon_policy_new(&other, &err), 0);
+	CHECK_INT(cordon_policy_set(other, "commands", "sh,id", &err), 0);
+	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
+	CHECK_INT(run_start_parked(launcher, &parked, other, &options, &run, &err), 0);
+	CHECK(!run->is_parked);
+	CHECK_INT(end_of(run)->exit_code, 3);
+	cordon_run_free(run);
+	cordon_policy_free(other);
+
+	/* Never used. */
+	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
+	parked_done(launcher, &parked);
+}
+
+/* A host that writes to a closed pipe through us must not be ended by SIGPIPE. */
+static void test_no_sigpipe(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_run *run;
+	int fds[2];
+
+	CHECK_INT(pipe(fds), 0);
+	close(fds[0]);
+	options.out.mode = CORDON_STREAM_FD;
+	options.out.fd = fds[1];
+	run = start_shell("yes", &options);
+	CHECK_INT(end_of(run)->status, 128 + SIGPIPE);
+	cordon_run_free(run);
+	close(fds[1]);
+}
+
+static void test_nothing_left(void)
+{
+	struct cordon_launcher *second = NULL;
+	int before = count_fds();
+
+	CHECK_INT(cordon_launcher_new(&second, NULL), 0);
+	cordon_launcher_free(second);
+	CHECK_INT(count_fds(), before);
+	cordon_policy_free(policy);
+	cordon_launcher_free(launcher);
+	CHECK_INT(count_fds(), fds_at_start);
+	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
+}
+
+TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_ends, test_wrong_use,
+	 test_many_at_once, test_threads, test_thread_ends_before_its_run, test_parked,
+	 test_no_sigpipe, test_nothing_left)
