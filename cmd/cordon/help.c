@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Help texts, made from the tables of verbs and options. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/strbuf.h"
+#include "out.h"
+#include "verbs.h"
+
+#define OPTION_COLUMN 28
+#define VERB_COLUMN 18
+
+static int help_write(int fd, struct strbuf *sb)
+{
+	if (fd == STDOUT_FILENO)
+		return out_finish(sb, 0);
+	if (!sb->failed)
+		(void)out_all(fd, sb->data, sb->len);
+	strbuf_done(sb);
+	return 0;
+}
+
+static void add_option(struct strbuf *sb, const struct option *o)
+{
+	char left[64];
+
+	if (o->letter)
+		snprintf(left, sizeof(left), "-%c, --%s%s%s", o->letter, o->name, o->arg ? " " : "",
+			 o->arg ? o->arg : "");
+	else
+		snprintf(left, sizeof(left), "    --%s%s%s", o->name, o->arg ? " " : "",
+			 o->arg ? o->arg : "");
+	strbuf_printf(sb, "  %-*s %s\n", OPTION_COLUMN - 3, left, o->help);
+}
+
+static int takes_option_of(int verb, int group)
+{
+	for (int i = 0; i < OPT_MAX; i++) {
+		if ((option_table[i].verbs & VERB_BIT(verb)) && option_table[i].group == group)
+			return 1;
+	}
+	return 0;
+}
+
+static void add_group(struct strbuf *sb, int verb, int group)
+{
+	/* A verb with a handful of options needs no sections. */
+	int alone = !takes_option_of(verb, GROUP_FILES);
+
+	strbuf_printf(sb, "\n%s:\n", alone ? "Options" : option_group_names[group]);
+	for (int i = 0; i < OPT_MAX; i++) {
+		const struct option *o = &option_table[i];
+
+		if ((o->verbs & VERB_BIT(verb)) && o->group == group)
+			add_option(sb, o);
+	}
+}
+
+int help_verb(int fd, int verb)
+{
+	const struct verb *v = &verb_table[verb];
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_printf(&sb, "Usage: cordon %s%s%s\n%c%s.\n", v->name, v->operands[0] ? " " : "",
+		      v->operands, v->summary[0] - 'a' + 'A', v->summary + 1);
+	for (int group = 0; group < GROUP_MAX; group++) {
+		if (takes_option_of(verb, group))
+			add_group(&sb, verb, group);
+	}
+	if (v->more)
+		strbuf_printf(&sb, "\n%s", v->more);
+	return help_write(fd, &sb);
+}
+
+static void add_verbs(struct strbuf *sb, const char *prefix)
+{
+	for (int i = 0; i < VERB_MAX; i++) {
+		const struct verb *v = &verb_table[i];
+
+		if (!strncmp(v->name, prefix, strlen(prefix)))
+			strbuf_printf(sb, "  %-*s %s\n", VERB_COLUMN - 3, v->name, v->summary);
+	}
+}
+
+int help_top(int fd)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_puts(&sb, "Usage: cordon VERB [ARG...]\n"
+			 "Run code that nobody vouches for.\n\n"
+			 "Verbs:\n");
+	add_verbs(&sb, "");
+	strbuf_puts(&sb, "\nOptions:\n"
+			 "  -h, --help      print this help; 'cordon VERB --help' explains a verb\n"
+			 "  -V, --version   print the version\n"
+			 "\nExamples:\n"
+			 "  cordon run -- python3 script.py\n"
+			 "  cordon run -w . -t 30s -- make test\n"
+			 "  cordon run --json -- sh -c 'echo hello'\n");
+	return help_write(fd, &sb);
+}
+
+int help_policy(int fd)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_puts(&sb, "Usage: cordon policy show|validate|schema [ARG...]\n"
+			 "Policies: what a run may do, as data.\n\n"
+			 "Verbs:\n");
+	add_verbs(&sb, "policy ");
+	return help_write(fd, &sb);
+}
+
+int cmd_help(const struct parsed *args)
+{
+	size_t words = 0;
+	int verb;
+
+	if (!args->n_rest)
+		return help_top(STDOUT_FILENO);
+	verb = verb_find(args->rest[0], args->rest[1], &words);
+	if (verb >= 0)
+		return help_verb(STDOUT_FILENO, verb);
+	if (!strcmp(args->rest[0], "policy") && !args->rest[1])
+		return help_policy(STDOUT_FILENO);
+	return verb_unknown(args->rest[0], args->rest[1]);
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/macros.h"
+#include "base/nearest.h"
+#include "verbs.h"
+
+#define RUN VERB_BIT(VERB_RUN)
+#define SHOW VERB_BIT(VERB_POLICY_SHOW)
+#define POLICY (RUN | SHOW)
+#define LISTS (RUN | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE))
+#define ALL 0xff
+
+static_assert(VERB_MAX <= 8, "struct option keeps the verbs in eight bits");
+static_assert(OPT_MAX <= 32, "struct parsed keeps the options seen in 32 bits");
+
+/* clang-format off */
+const struct option option_table[OPT_MAX] = {
+	[OPT_READ] = { "read", 'r', GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.read", NULL,
+		"let the command read PATH (may be repeated)" },
+	[OPT_WRITE] = { "write", 'w', GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.write", NULL,
+		"let it read and write PATH (may be repeated)" },
+	[OPT_DENY] = { "deny", 0, GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.deny", NULL,
+		"hide PATH, also inside what is granted" },
+	[OPT_NO_PROTECT] = { "no-protect", 0, GROUP_FILES, COMPLETE_NONE, POLICY, NULL,
+		"fs.protect", NULL,
+		"let it write git hooks, shell and editor config" },
+	[OPT_COMMANDS] = { "commands", 0, GROUP_FILES, COMPLETE_NONE, POLICY, "A,B,...",
+		"commands", NULL,
+		"only these programs can be executed" },
+	[OPT_CWD] = { "cwd", 'C', GROUP_FILES, COMPLETE_DIR, POLICY, "DIR", "cwd", NULL,
+		"start in DIR, which must lie inside a grant" },
+	[OPT_ENV] = { "env", 'e', GROUP_FILES, COMPLETE_NONE, POLICY, "NAME[=VALUE]", "env.pass",
+		NULL,
+		"pass on or set an environment variable" },
+
+	[OPT_PRESET] = { "preset", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "NAME", NULL,
+		"agent python node build strict",
+		"agent, python, node, build or strict" },
+	[OPT_POLICY] = { "policy", 'p', GROUP_POLICY, COMPLETE_FILE, POLICY, "FILE", NULL, NULL,
+		"merge the policy in FILE (JSON)" },
+	[OPT_ISOLATION] = { "isolation", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "LEVEL",
+		"isolation", "auto namespaces landlock",
+		"auto, namespaces or landlock" },
+	[OPT_REQUIRE] = { "require", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "LAYER[,...]",
+		"require", "user mount pid net ipc uts landlock seccomp rlimits protect",
+		"do not run without these layers" },
+	[OPT_USER] = { "user", 0, GROUP_POLICY, COMPLETE_NONE, POLICY, "UID[:GID]", "user", NULL,
+		"run as this id (only when started by root)" },
+
+	[OPT_TIMEOUT] = { "timeout", 't', GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
+		"limits.wall", NULL,
+		"end the command after DUR (500ms, 30s, 5m)" },
+	[OPT_PROCS] = { "procs", 'P', GROUP_LIMITS, COMPLETE_NONE, POLICY, "N", "limits.procs",
+		NULL,
+		"tasks of the whole tree (default 256)" },
+	[OPT_OPEN_FILES] = { "open-files", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "N",
+		"limits.open_files", NULL,
+		"open files of each process (default 1024)" },
+	[OPT_MAX_OUTPUT] = { "max-output", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "SIZE",
+		"limits.output", NULL,
+		"output per stream (64k, 1M; with --json 1M)" },
+
+	[OPT_JSON] = { "json", 0, GROUP_RESULT, COMPLETE_NONE, LISTS, NULL, NULL, NULL,
+		"print one JSON object on standard output" },
+	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN, "FILE", NULL, NULL,
+		"write the account of the run to FILE" },
+	[OPT_DRY_RUN] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"print the plan as JSON and run nothing" },
+	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"no notes, only errors" },
+	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"say the level and the time of each stage" },
+	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
+		"print this help" },
+};
+/* clang-format on */
+
+const char *const option_group_names[GROUP_MAX] = {
+	[GROUP_FILES] = "Files and environment",
+	[GROUP_POLICY] = "Policy",
+	[GROUP_LIMITS] = "Limits",
+	[GROUP_RESULT] = "Output",
+};
+
+struct parser {
+	int verb;
+	char **words;
+	size_t next; /* the word to look at next */
+	struct parsed *out;
+	struct cordon_error *err;
+};
+
+const char *parsed_value(const struct parsed *p, int id)
+{
+	for (size_t i = p->n_options; i-- > 0;) {
+		if (p->options[i].id == id)
+			return p->options[i].value;
+	}
+	return NULL;
+}
+
+static int keep(struct parser *ps, int id, const char *value)
+{
+	struct parsed *out = ps->out;
+
+	if (out->n_options == out->cap) {
+		size_t cap = out->cap ? 2 * out->cap : 16;
+		struct parsed_option *grown = realloc(out->options, cap * sizeof(*grown));
+
+		if (!grown)
+			return cordon_err(ps->err, CORDON_E_NOMEM, 0, "out of memory");
+		out->options = grown;
+		out->cap = cap;
+	}
+	out->options[out->n_options].id = id;
+	out->options[out->n_options].value = value;
+	out->n_options++;
+	out->seen |= 1u << id;
+	return 0;
+}
+
+/* The long option named by the first @len bytes of @name, -1 if @verb has no such option. */
+static int find_long(int verb, const char *name, size_t len)
+{
+	for (int i = 0; i < OPT_MAX; i++) {
+		const struct option *o = &option_table[i];
+
+		if ((o->verbs & VERB_BIT(verb)) && !strncmp(o->name, name, len) && !o->name[len])
+			return i;
+	}
+	return -1;
+}
+
+static int find_short(int verb, char letter)
+{
+	for (int i = 0; i < OPT_MAX; i++) {
+		const struct option *o = &option_table[i];
+
+		if ((o->verbs & VERB_BIT(verb)) && o->letter == letter)
+			return i;
+	}
+	return -1;
+}
+
+static int unknown_long(struct parser *ps, const char *name, size_t len)
+{
+	char word[NEAREST_LEN_MAX];
+	struct nearest near;
+
+	cordon_err(ps->err, CORDON_E_USAGE, 0, "unknown option '--%.*s'", (int)len, name);
+	if (len < sizeof(word)) {
+		memcpy(word, name, len);
+		word[len] = '\0';
+		nearest_init(&near, word);
+		for (int i = 0; i < OPT_MAX; i++) {
+			if (option_table[i].verbs & VERB_BIT(ps->verb))
+				nearest_offer(&near, option_table[i].name);
+		}
+		if (near.best)
+			return cordon_err_hint(ps->err, "did you mean '--%s'?", near.best);
+	}
+	return cordon_err_hint(ps->err, "try 'cordon %s --help'", verb_table[ps->verb].name);
+}
+
+static int missing_value(struct parser *ps, int id)
+{
+	const struct option *o = &option_table[id];
+
+	return cordon_err(ps->err, CORDON_E_USAGE, 0, "option '--%s' needs a value: %s", o->name,
+			  o->arg);
+}
+
+/*
+ * Takes the next word as a value. A value may begin with a dash, but "--" is more likely a
+ * forgotten value than a file of that name (which can be written "./--").
+ */
+static int take_next(struct parser *ps, int id)
+{
+	const char *value = ps->words[ps->next];
+
+	if (!value || !strcmp(value, "--"))
+		return missing_value(ps, id);
+	ps->next++;
+	return keep(ps, id, value);
+}
+
+static int parse_long(struct parser *ps, const char *name)
+{
+	size_t len = strcspn(name, "=");
+	int id = find_long(ps->verb, name, len);
+
+	if (id < 0)
+		return unknown_long(ps, name, len);
+	if (name[len]) {
+		if (!option_table[id].arg)
+			return cordon_err(ps->err, CORDON_E_USAGE, 0,
+					  "option '--%s' takes no value", option_table[id].name);
+		return keep(ps, id, name + len + 1);
+	}
+	if (option_table[id].arg)
+		return take_next(ps, id);
+	return keep(ps, id, NULL);
+}
+
+/* "-q", "-qv", "-t5s", "-t 5s", "-qt5s". */
+static int parse_short(struct parser *ps, const char *letters)
+{
+	for (; *letters; letters++) {
+		int id = find_short(ps->verb, *letters);
+
+		if (id < 0) {
+			/* A whole character, so that the message shows what was typed. */
+			int len = 1;
+
+			while (((unsigned char)letters[len] & 0xc0) == 0x80)
+				len++;
+			cordon_err(ps->err, CORDON_E_USAGE, 0, "unknown option '-%.*s'", len,
+				   letters);
+			return cordon_err_hint(ps->err, "try 'cordon %s --help'",
+					       verb_table[ps->verb].name);
+		}
+		if (option_table[id].arg)
+			return letters[1] ? keep(ps, id, letters + 1) : take_next(ps, id);
+		if (keep(ps, id, NULL) < 0)
+			return -CORDON_E_NOMEM;
+	}
+	return 0;
+}
+
+int options_parse(int verb, char **argv, struct parsed *ret, struct cordon_error *err)
+{
+	struct parsed out = { .verb = verb };
+	struct parser ps = { .verb = verb, .words = argv, .out = &out, .err = err };
+	size_t n_operands = 0;
+	int r = 0;
+
+	while (argv[ps.next]) {
+		char *word = argv[ps.next];
+
+		if (word[0] != '-' || !word[1]) {
+			if (!verb_table[verb].permute)
+				break;
+			/* Operands gather at the front of the array, over words already seen. */
+			argv[n_operands++] = word;
+			ps.next++;
+			continue;
+		}
+		ps.next++;
+		if (!strcmp(word, "--"))
+			break;
+		r = word[1] == '-' ? parse_long(&ps, word + 2) : parse_short(&ps, word + 1);
+		if (r < 0) {
+			free(out.options);
+			return r;
+		}
+	}
+	if (verb_table[verb].permute) {
+		while (argv[ps.next])
+			argv[n_operands++] = argv[ps.next++];
+		argv[n_operands] = NULL;
+		out.rest = argv;
+	} else {
+		out.rest = argv + ps.next;
+	}
+	while (out.rest[out.n_rest])
+		out.n_rest++;
+	*ret = out;
+	return 0;
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one option table of the command: parser, --help, shell completion and the test that man pages
+ * name every option all read it.
+ */
+#ifndef CMD_CORDON_OPTIONS_H
+#define CMD_CORDON_OPTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cordon/error.h>
+
+enum verb_id {
+	VERB_RUN = 0,
+	VERB_CHECK,
+	VERB_POLICY_SHOW,
+	VERB_POLICY_VALIDATE,
+	VERB_POLICY_SCHEMA,
+	VERB_COMPLETION,
+	VERB_HELP,
+	VERB_MAX
+};
+
+#define VERB_BIT(verb) (1u << (verb))
+
+enum option_id {
+	OPT_READ = 0,
+	OPT_WRITE,
+	OPT_DENY,
+	OPT_NO_PROTECT,
+	OPT_COMMANDS,
+	OPT_CWD,
+	OPT_ENV,
+	OPT_PRESET,
+	OPT_POLICY,
+	OPT_ISOLATION,
+	OPT_REQUIRE,
+	OPT_USER,
+	OPT_TIMEOUT,
+	OPT_PROCS,
+	OPT_OPEN_FILES,
+	OPT_MAX_OUTPUT,
+	OPT_JSON,
+	OPT_RECEIPT,
+	OPT_DRY_RUN,
+	OPT_QUIET,
+	OPT_VERBOSE,
+	OPT_HELP,
+	OPT_MAX
+};
+
+enum option_group {
+	GROUP_FILES = 0,
+	GROUP_POLICY,
+	GROUP_LIMITS,
+	GROUP_RESULT,
+	GROUP_MAX
+};
+
+/* What a shell may offer as an option's value. */
+enum complete_kind {
+	COMPLETE_NONE = 0,
+	COMPLETE_FILE,
+	COMPLETE_DIR,
+	COMPLETE_WORDS
+};
+
+struct option {
+	const char *name; /* long name without the dashes */
+	char letter;	  /* short name, 0 = none */
+	uint8_t group;
+	uint8_t complete;
+	uint8_t verbs;	   /* VERB_BIT() of each verb that takes it */
+	const char *arg;   /* placeholder of the value, NULL = takes none */
+	const char *key;   /* policy key that it sets, NULL = none */
+	const char *words; /* for COMPLETE_WORDS, separated by spaces */
+	const char *help;
+};
+
+/* Indexed by enum option_id. */
+extern const struct option option_table[OPT_MAX];
+extern const char *const option_group_names[GROUP_MAX];
+
+struct parsed_option {
+	int id; /* enum option_id */
+	const char *value;
+};
+
+struct parsed {
+	int verb; /* enum verb_id */
+	struct parsed_option *options;
+	size_t n_options, cap;
+	uint32_t seen; /* 1 << id of each option that was given */
+	char **rest;   /* operands or COMMAND ARG..., NULL-terminated */
+	size_t n_rest;
+};
+
+static inline int parsed_has(const struct parsed *p, int id)
+{
+	return (p->seen >> id) & 1;
+}
+
+/* The value that the last use of option @id gave, NULL if it was not given. */
+const char *parsed_value(const struct parsed *p, int id);
+
+/*
+ * Parses @argv (the words after the verb, NULL-terminated). The result points into @argv, whose
+ * words it may reorder. Memory is not given back: a command parses once.
+ */
+int options_parse(int verb, char **argv, struct parsed *ret, struct cordon_error *err);
+
+#endif

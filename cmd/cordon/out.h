@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writing lines without stdio: one write(2) per line, so that lines of parallel runs stay whole. */
+#ifndef CMD_CORDON_OUT_H
+#define CMD_CORDON_OUT_H
+
+#include <stddef.h>
+
+#include <cordon/error.h>
+
+#include "base/macros.h"
+#include "base/strbuf.h"
+
+/* Writes everything; waits where @fd does not take it yet. 0 or -errno. */
+int out_all(int fd, const void *data, size_t len);
+
+/* Writes what @sb holds to standard output and frees it. Complains and returns STATUS_FAILED if
+ * that cannot be done, otherwise returns @status. */
+int out_finish(struct strbuf *sb, int status);
+
+/* Colour on @fd: it is a terminal, not a dumb one, and NO_COLOR is not set. */
+int out_has_color(int fd);
+
+/* "cordon: message (hint)" on standard error. */
+void say_error(const struct cordon_error *err);
+
+/* "cordon: note: text" on standard error; control bytes in @text are escaped. */
+void say_note(const char *text);
+
+/* "cordon: text" on standard error. Strings from outside must be escaped by the caller. */
+void say_line(const char *fmt, ...) PRINTF_LIKE(1, 2);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From options to a policy and to the options of a run. */
+#include <string.h>
+
+#include "base/err.h"
+#include "verbs.h"
+
+/* The library speaks of keys; who typed a flag wants to read of the flag. */
+static void name_flag(const struct option *o, const char *key, struct cordon_error *err)
+{
+	size_t len = strlen(key);
+
+	if (!strncmp(err->msg, key, len) && !strncmp(err->msg + len, ": ", 2))
+		memmove(err->msg, err->msg + len + 2, strlen(err->msg + len + 2) + 1);
+	cordon_err_prefix(err, "--%s", o->name);
+}
+
+static int apply_flag(struct cordon_policy *policy, const struct parsed_option *p,
+		      struct cordon_error *err)
+{
+	const struct option *o = &option_table[p->id];
+	const char *key = o->key;
+	const char *value = p->value;
+	int r;
+
+	if (!key)
+		return 0;
+	/* An empty shell variable must not take a condition away. */
+	if (p->id == OPT_REQUIRE && !*value)
+		return cordon_err(err, CORDON_E_USAGE, 0, "--require: no layer is named");
+	if (p->id == OPT_NO_PROTECT)
+		value = "off";
+	else if (p->id == OPT_ENV && strchr(value, '='))
+		key = "env.set";
+	r = cordon_policy_set(policy, key, value, err);
+	if (r < 0)
+		name_flag(o, key, err);
+	return r;
+}
+
+int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
+			struct cordon_error *err)
+{
+	int r;
+
+	for (size_t i = 0; i < args->n_options; i++) {
+		if (args->options[i].id != OPT_PRESET)
+			continue;
+		r = cordon_policy_preset(policy, args->options[i].value, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < args->n_options; i++) {
+		if (args->options[i].id != OPT_POLICY)
+			continue;
+		r = cordon_policy_file(policy, args->options[i].value, err);
+		if (r < 0)
+			return r;
+	}
+	for (size_t i = 0; i < args->n_options; i++) {
+		r = apply_flag(policy, &args->options[i], err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+void run_options_init(struct cordon_run_options *ret, const struct parsed *args, char *home_buf,
+		      size_t home_size)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+
+	options.argv = (const char *const *)args->rest;
+	options.envp = (const char *const *)environ;
+	options.home = home_directory(home_buf, home_size);
+	/* A person at a terminal knows how long to wait. */
+	options.default_wall_ms = -1;
+	*ret = options;
+}

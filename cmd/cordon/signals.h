@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals that reach the command while a run is on.
+ *
+ * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT goes to the sandboxed command, which may tidy up;
+ * the second ends the run. SIGUSR1 and SIGUSR2 are only passed on. A signal that the caller had
+ * ignored stays ignored.
+ */
+#ifndef CMD_CORDON_SIGNALS_H
+#define CMD_CORDON_SIGNALS_H
+
+#include <cordon/cordon.h>
+
+struct signals {
+	int fd;		   /* polls readable when signals_handle() has something to do */
+	int n_ending;	   /* how many that ask for an end have come */
+	int cancel_signal; /* the one that cancelled the run, 0 = none */
+};
+
+/* Blocks the signals above, ignores SIGPIPE. Goes before the start of a run. */
+int signals_init(struct signals *ret, struct cordon_error *err);
+void signals_handle(struct signals *signals, struct cordon_run *run);
+
+#endif

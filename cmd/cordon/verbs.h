@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs of the command, and what they share. */
+#ifndef CMD_CORDON_VERBS_H
+#define CMD_CORDON_VERBS_H
+
+#include <cordon/cordon.h>
+
+#include "options.h"
+
+/* Exit statuses that are not the command's own. */
+#define STATUS_TIMEOUT 124
+#define STATUS_FAILED 125
+#define STATUS_NOT_EXECUTABLE 126
+#define STATUS_NOT_FOUND 127
+#define STATUS_SIGNAL_BASE 128
+
+struct verb {
+	const char *name; /* one word, or two such as "policy show" */
+	const char *operands;
+	const char *summary;
+	const char *more; /* last lines of its help, may be NULL */
+	int permute;	  /* options may follow operands; otherwise the first operand ends them */
+	int (*run)(const struct parsed *args); /* returns the exit status */
+};
+
+/* Indexed by enum verb_id. */
+extern const struct verb verb_table[VERB_MAX];
+
+/* The caller's environment and the descriptors that were closed when the command began. */
+extern char **environ;
+extern unsigned closed_at_start; /* 1 << fd for each of 0, 1, 2 */
+
+int cmd_run(const struct parsed *args);
+int cmd_check(const struct parsed *args);
+int cmd_policy_show(const struct parsed *args);
+int cmd_policy_validate(const struct parsed *args);
+int cmd_policy_schema(const struct parsed *args);
+int cmd_completion(const struct parsed *args);
+int cmd_help(const struct parsed *args);
+
+/* Help texts, made from the tables. Returns the exit status. */
+int help_top(int fd);
+int help_verb(int fd, int verb);
+int help_policy(int fd);
+
+/* The verb named by @first and @second (may be NULL); -1 if there is none. *@ret_words is set to
+ * how many of the two it used. */
+int verb_find(const char *first, const char *second, size_t *ret_words);
+
+/* Complains about a verb that does not exist, with the nearest one. Returns the exit status. */
+int verb_unknown(const char *first, const char *second);
+
+/*
+ * Merges the presets, then the policy files, then the flags among @args into @policy, each group in
+ * the order of the command line, wherever on the line they were.
+ */
+int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
+			struct cordon_error *err);
+
+/*
+ * The caller's home directory into @buf: $HOME if it can be believed, otherwise from /etc/passwd.
+ * Returns @buf, NULL if there is none. The user database proper is left alone: a static program
+ * would have to load name service modules for it.
+ */
+const char *home_directory(char *buf, size_t size);
+
+/* Options of a run that do not depend on its streams. @home_buf backs the home directory. */
+void run_options_init(struct cordon_run_options *ret, const struct parsed *args, char *home_buf,
+		      size_t home_size);
+
+/* The JSON account of a run that failed before there were options, on standard output. Returns the
+ * exit status. */
+int run_report_failure(const struct cordon_error *err);
+
+/* The exit status that stands for an error. */
+int status_of_error(const struct cordon_error *err);
+
+#endif
