@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of meson: `make help` lists what there is. All output goes to build/.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 30
+BUILD = build/release
+MESON_SETUP = meson setup --prefix $(PREFIX)
+
+.PHONY: all run test bench lint format fuzz install clean help
+
+all: $(BUILD)/build.ninja ## build the library and the command
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja:
+	@tools/install-deps.sh build
+	$(MESON_SETUP) $(BUILD)
+
+run: all ## install what the build needs, build, run a Python snippet in a sandbox, show the receipt
+	@tools/demo.sh $(BUILD)/cmd/cordon/cordon
+
+test: ## install what the tests need, build with gcc, clang and sanitizers, run everything
+	@tools/install-deps.sh build test
+	@tools/test.sh
+
+bench: ## measure against bare processes and bubblewrap
+	@tools/install-deps.sh build bench
+	@$(MAKE) --no-print-directory all
+	/usr/bin/python3 bench/run.py --build $(BUILD)
+
+lint: ## format, static analysis, layers, symbols, sizes
+	@tools/install-deps.sh build lint
+	@tools/lint.sh
+
+format: ## rewrite all C files in the house format
+	@tools/install-deps.sh lint
+	git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-19 -i
+
+fuzz: ## run every fuzz target for FUZZ_SECONDS (default 30)
+	@tools/install-deps.sh build fuzz
+	@tools/fuzz.sh $(FUZZ_SECONDS)
+
+install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if given
+	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))
+	DESTDIR=$(DESTDIR) meson install -C $(BUILD)
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t d; do \
+		printf '  make %-8s %s\n' "$$t" "$$d"; done

@@ -1,0 +1,72 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the Debian packages that a task needs, if any is missing, and says so first.
+#
+#	tools/install-deps.sh SET...      sets: build lint test fuzz bench
+#	tools/install-deps.sh --list SET...
+#
+# Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
+set -euo pipefail
+
+declare -A sets=(
+	[build]="gcc libc6-dev binutils make meson ninja-build pkg-config python3 scdoc
+		musl-tools"
+	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
+	[test]="g++ clang-19 python3-pytest strace git procps util-linux sqlite3
+		crun runc bubblewrap nodejs mandoc"
+	[fuzz]="clang-19 libclang-rt-19-dev"
+	[bench]="bubblewrap git sqlite3 procps"
+)
+
+list_only=
+if [ "${1-}" = --list ]; then
+	list_only=1
+	shift
+fi
+
+wanted=()
+for name in build "$@"; do
+	if [ -z "${sets[$name]-}" ]; then
+		echo "install-deps: unknown set '$name' (known: ${!sets[*]})" >&2
+		exit 2
+	fi
+	read -r -d '' -a packages <<<"${sets[$name]}" || true
+	wanted+=("${packages[@]}")
+done
+mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
+
+if [ -n "$list_only" ]; then
+	printf '%s\n' "${wanted[@]}"
+	exit 0
+fi
+
+if ! command -v dpkg-query >/dev/null; then
+	echo "install-deps: this is not a Debian system; the build needs the equivalents of:" >&2
+	echo "    ${wanted[*]}" >&2
+	exit 0
+fi
+
+missing=()
+for package in "${wanted[@]}"; do
+	status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+	[ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then
+	exit 0
+fi
+
+echo "Installing Debian packages: ${missing[*]}"
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+	if ! command -v sudo >/dev/null; then
+		echo "install-deps: not root and no sudo; install these packages yourself" >&2
+		exit 1
+	fi
+	as_root=(sudo)
+fi
+export DEBIAN_FRONTEND=noninteractive
+apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y
+	-o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+"${apt_get[@]}" update >/dev/null || echo "install-deps: apt-get update failed, trying with the lists at hand" >&2
+"${apt_get[@]}" install --no-install-recommends "${missing[@]}" >/dev/null
+echo "Installed."

@@ -1,0 +1,133 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# What `make test` does: three builds, the meson suites in two of them, the pytest suites as root and
+# as an ordinary user. Ends with one line "N passed, N failed, N skipped".
+#
+#	tools/test.sh [STEP...]     steps: gcc clang asan root user (default: all)
+#
+# PYTEST_ARGS is handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit 1
+
+# Any id that owns nothing on this machine will do; it needs no entry in the user database.
+test_uid=20001
+results=$PWD/build/results
+# 1: what this machine cannot carry out is a failure rather than a skip (as in .ci/run).
+must_work=${CORDON_MUST_WORK:-0}
+# A lint that failed before counts, so that the closing line cannot look clean.
+failures=${CORDON_LINT_FAILED:-0}
+
+rm -rf "$results"
+mkdir -p "$results"
+umask 022
+
+say() { printf '\n== %s\n' "$*"; }
+failed() { echo "FAILED: $*"; failures=$((failures + 1)); }
+
+# collect STATUS XML NAME: keeps a runner's results. A runner that failed without naming a test (a
+# crash, a time-out) counts as one failure.
+collect() {
+	local status=$1 xml=$2 name=$3
+	if [ ! -f "$xml" ]; then
+		failed "no test results of $name"
+		return
+	fi
+	cp "$xml" "$results/$name.xml"
+	if [ "$status" -ne 0 ] && ! grep -qE '<(failure|error)' "$xml"; then
+		failed "$name ended with status $status"
+	fi
+}
+
+# meson_suites NAME: the C suites of build/NAME
+meson_suites() {
+	local name=$1 dir=build/$1 status=0
+	rm -f "$dir/meson-logs/testlog.junit.xml"
+	meson test -C "$dir" --no-rebuild --num-processes 2 >"$results/$name.log" 2>&1 || status=$?
+	sed -n '/^Ok:/p; /^Fail:/p; /^Skipped:/p; /^Timeout:/p' "$results/$name.log"
+	if [ $status -ne 0 ]; then
+		/usr/bin/python3 tools/summarise.py --log "$dir/meson-logs/testlog.json"
+	fi
+	collect $status "$dir/meson-logs/testlog.junit.xml" "$name"
+}
+
+# stage DIR: the installed product and the tests, where any user can read them. Tests run from the
+# installed tree, never from the build directory, and the checkout may lie in a closed home.
+stage() {
+	local to=$1
+	DESTDIR=$to/install meson install -C build/release --quiet --no-rebuild || return 1
+	mkdir -p "$to/src" || return 1
+	tar -cf - --exclude=./build --exclude=./.git --exclude=__pycache__ . | tar -xf - -C "$to/src" \
+		--no-same-owner || return 1
+	mkdir -p "$to/src/build" || return 1
+	cp build/release/cmd/cordon/cordon-fault "$to/" || return 1
+	ln -s "$to/install$prefix/bin/cordon" "$to/src/build/cordon" || return 1
+	chmod -R a+rX "$to"
+}
+
+# pytest_suites NAME WRAPPER...: in the staged tree, with a clean environment
+pytest_suites() {
+	local name=$1 home=$scratch/$1-home
+	shift
+	mkdir -p "$home/tmp" "$home/results"
+	[ $# -eq 0 ] || chown -R "$test_uid:$test_uid" "$home"
+	# shellcheck disable=SC2086 # PYTEST_ARGS is a list of words
+	(cd "$scratch/src" && env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+		HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" PYTHONDONTWRITEBYTECODE=1 \
+		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
+		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
+		CORDON_MUST_WORK="$must_work" \
+		"$@" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
+		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} tests/integration tests/escape)
+	collect $? "$home/results/out.xml" "pytest-$name"
+}
+
+wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
+steps=("$@")
+
+say "building with gcc"
+tools/build.sh release gcc -Dwerror=true || failed "gcc build"
+if wants clang; then
+	say "building with clang"
+	tools/build.sh clang clang-19 -Dwerror=true || failed "clang build"
+fi
+if wants gcc; then
+	say "C suites, plain build"
+	meson_suites release
+fi
+if wants asan; then
+	say "C suites, address and undefined-behaviour sanitizers"
+	if tools/build.sh asan gcc -Dwerror=true -Db_sanitize=address,undefined -Db_lundef=false; then
+		meson_suites asan
+	else
+		failed "sanitizer build"
+	fi
+fi
+
+scratch=$(mktemp -d /tmp/cordon-test.XXXXXX)
+trap 'rm -rf "$scratch"' EXIT
+chmod 755 "$scratch"
+prefix=$(meson introspect build/release --buildoptions |
+	/usr/bin/python3 -c 'import json, sys
+print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')
+
+if { wants root || wants user; } && ! stage "$scratch"; then
+	failed "installing into $scratch"
+elif [ "$(id -u)" -eq 0 ]; then
+	if wants root; then
+		say "integration and escape suites as root"
+		pytest_suites root
+	fi
+	if wants user; then
+		say "integration and escape suites as an ordinary user (uid $test_uid)"
+		# What only root can prepare was not skipped above, where root prepared it for this user.
+		! wants root || must_work=0
+		pytest_suites user setpriv --reuid $test_uid --regid $test_uid --clear-groups
+	fi
+elif wants user; then
+	say "integration and escape suites as $(id -un 2>/dev/null || id -u)"
+	pytest_suites user
+	echo "Not root: the parts that need root were skipped."
+fi
+
+say "results"
+/usr/bin/python3 tools/summarise.py "$results" "$failures"
