@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways that lead through the supervisor, through another run, or through what the host does
+meanwhile."""
+
+import os
+import pathlib
+import signal
+import stat
+import subprocess
+import time
+
+PYTHON = ["/usr/bin/python3", "-I"]
+
+
+def wait_for(path, seconds=10):
+    end = time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < end, f"{path} did not appear"
+        time.sleep(0.01)
+
+
+def test_denied_name_replaced_on_the_host(me):
+    """Replacing a covered name on the host (as editors save) takes the cover away: the run ends
+    before the new file can be used, and says why."""
+    secret = me.write(me.work / "secret", "old canary")
+    script = "touch ready; for i in $(seq 40); do cat secret; sleep 0.05; done; touch survived"
+    run = me.popen(
+        me.argv(["--json", "-w", ".", "--deny", "secret"], ["sh", "-c", script], "namespaces"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    wait_for(me.work / "ready")
+    me.write(me.work / "new", "x" * 10)
+    os.rename(me.work / "new", secret)
+    out, err = run.communicate(timeout=20)
+    assert run.returncode == 125, err
+    assert b"replaced on the host" in out and b"old canary" not in out
+    assert not (me.work / "survived").exists()
+
+
+def test_config_replaced_on_the_host(me):
+    me.outside(["git", "init", "-q", "."])
+    marker = me.work / "ready"
+    run = me.popen(
+        me.argv(["-w", "."], ["sh", "-c", "touch ready; sleep 5; touch survived"], "namespaces"),
+        stderr=subprocess.PIPE,
+    )
+    wait_for(marker)
+    me.outside(["git", "config", "user.name", "somebody"], check=True)
+    _, err = run.communicate(timeout=20)
+    assert run.returncode == 125 and b"replaced on the host" in err
+    assert not (me.work / "survived").exists()
+
+
+def test_undisturbed_run_is_not_ended(me):
+    """Positive control of the two above: what the host does elsewhere does not matter."""
+    me.outside(["git", "init", "-q", "."])
+    run = me.popen(me.argv(["-w", "."], ["sh", "-c", "touch ready; sleep 1"], "namespaces"))
+    wait_for(me.work / "ready")
+    me.write(me.work / "other", "x")
+    os.rename(me.work / "other", me.work / "another")
+    me.outside(["git", "add", "another"], check=True)
+    assert run.wait(timeout=20) == 0
+
+
+def test_links_in_the_private_directory(me):
+    """Level landlock: what tidies up after a killed supervisor follows no link of the guest's."""
+    victim = me.write(me.out / "victim", "precious", 0o644)
+    deep = me.mkdir("outside/dir", 0o750)
+    script = (
+        f"cd $TMPDIR; ln -s {victim} l; mkdir -p a/b; ln -s {deep} a/b/d; echo $TMPDIR > "
+        f"{me.work}/where; chmod 500 a/b a .; touch {me.work}/ready; sleep 60"
+    )
+    run = me.popen(me.argv(["-w", me.work], ["sh", "-c", script], "landlock"))
+    wait_for(me.work / "ready")
+    where = pathlib.Path((me.work / "where").read_text().strip())
+    assert where.is_dir()
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    end = time.monotonic() + 5
+    while where.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not where.exists(), "left behind"
+    assert stat.S_IMODE(victim.stat().st_mode) == 0o644
+    assert stat.S_IMODE(deep.stat().st_mode) == 0o750
+
+
+REWIND = """
+import os, sys
+os.read(0, 10)
+for how in (os.O_WRONLY, os.O_RDWR):
+    try:
+        os.write(os.open('/proc/self/fd/0', how | os.O_NONBLOCK), b'x' * 500)
+        print('wrote')
+    except OSError:
+        pass
+"""
+
+
+def test_position_of_the_callers_input(me, level):
+    """The position in a file given as standard input moves only forward."""
+    text = me.write(me.work / "lines", "".join(f"line {i:04}\n" for i in range(200)))
+    with open(text, "rb") as f:
+        f.seek(1000)
+        done = me.run([], [*PYTHON, "-c", REWIND], level, stdin=f.fileno())
+        assert done.returncode == 0 and b"wrote" not in done.stdout, done
+        assert os.lseek(f.fileno(), 0, os.SEEK_CUR) == 1010
+
+
+def test_streams_can_be_opened_by_name(me, level):
+    """Their names work in their own direction, whoever started the run."""
+    done = me.run(
+        [], ["sh", "-c", "cat /dev/stdin > /dev/stdout; echo e > /dev/stderr"], level, input=b"in"
+    )
+    assert (done.stdout, done.stderr) == (b"in", b"e\n")
+
+
+TAKE = """
+import array, os, socket, time
+s = socket.socket(socket.AF_UNIX); s.bind('k'); s.listen(1); c, _ = s.accept()
+m, a, f, _ = c.recvmsg(1, socket.CMSG_SPACE(4)); fd = array.array('i', a[0][2])[0]
+time.sleep(1.5)
+try: os.write(fd, b'late')
+except OSError: pass
+"""
+GIVE = """
+import array, socket
+s = socket.socket(socket.AF_UNIX); s.connect('k')
+s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [1]))])
+print('given', flush=True)
+"""
+
+
+def test_output_given_to_another_run(me):
+    """A run is over when its tree is gone, whoever else was handed its standard output."""
+    taker = me.popen(me.argv(["-w", "."], [*PYTHON, "-c", TAKE], "namespaces"))
+    wait_for(me.work / "k")
+    start = time.monotonic()
+    done = me.run(["-w", "."], [*PYTHON, "-c", GIVE], "namespaces")
+    took = time.monotonic() - start
+    assert taker.wait(timeout=20) == 0
+    assert done.stdout == b"given\n" and took < 1.2, (took, done)
+
+
+def test_directory_between_two_write_grants(me):
+    (me.work / "a/x/repo").mkdir(parents=True)
+    for path in ("a", "a/x", "a/x/repo"):
+        me.own(me.work / path)
+    me.outside(["git", "init", "-q", "a/x/repo"], check=True)
+    script = "mv a/x a/y; mkdir -p a/x/repo/.git/hooks; echo evil > a/x/repo/.git/hooks/pre-commit"
+    me.run(["-w", "a", "-w", "a/x/repo"], ["sh", "-c", script], "namespaces")
+    assert not (me.work / "a/y").exists()
+    assert not (me.work / "a/x/repo/.git/hooks/pre-commit").exists()
+    me.outside(["sh", "-c", script])
+    assert (me.work / "a/y").exists(), "positive control"
+
+
+LIMIT = """
+import resource, sys
+try:
+    resource.prlimit(int(sys.argv[1]), resource.RLIMIT_CPU, (0, 0)); print('allowed')
+except OSError:
+    print('denied')
+"""
+
+
+def test_limits_of_pid_1(me):
+    """A limit on init's CPU time would let the guest end the run as if Cordon had failed."""
+    got = me.receipt([], [*PYTHON, "-c", LIMIT, "1"], "namespaces")
+    assert (got["kind"], got["stdout"]) == ("exited", "denied\n")
+    sleeper = me.popen(["sleep", "20"])
+    try:
+        assert me.outside([*PYTHON, "-c", LIMIT, sleeper.pid]).stdout == b"allowed\n"
+    finally:
+        sleeper.kill()
+        sleeper.wait()

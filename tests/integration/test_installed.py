@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed tree: what a packager ships and what a program that uses the library finds.
+
+CORDON_PREFIX is where `meson install` put it (set by tools/test.sh).
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+PREFIX = pathlib.Path(os.environ.get("CORDON_PREFIX", "/nonexistent"))
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples" / "c").glob("*.c"))
+
+pytestmark = pytest.mark.skipif(not PREFIX.exists(), reason="CORDON_PREFIX is not set")
+
+
+def one(pattern):
+    found = sorted(PREFIX.glob(pattern))
+    assert found, f"{pattern} is not installed"
+    return found[0]
+
+
+def libdir():
+    return one("lib/**/libcordon.so").parent
+
+
+def run(argv, **kw):
+    return subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=60, **kw)
+
+
+def test_command_is_static_and_fixed():
+    head = one("bin/cordon").read_bytes()[:64]
+    assert head[16:18] == b"\x02\x00", "not ET_EXEC: position-independent, so relocated at start"
+    out = run(["readelf", "-lW", one("bin/cordon")]).stdout
+    assert "INTERP" not in out and "DYNAMIC" not in out
+    assert re.search(r"GNU_STACK.* RW ", out), "executable stack"
+
+
+def test_version():
+    out = run([one("bin/cordon"), "--version"])
+    header = one("include/cordon/version.h").read_text()
+    version = re.search(r'CORDON_VERSION "(.*)"', header).group(1)
+    assert out.returncode == 0 and version in out.stdout
+    assert f"Version: {version}" in one("lib/**/pkgconfig/cordon.pc").read_text()
+
+
+def test_nothing_privileged_is_shipped():
+    for path in PREFIX.rglob("*"):
+        mode = path.lstat().st_mode
+        assert not mode & 0o6000, f"{path} has a set-id bit"
+        assert path.is_symlink() or not mode & 0o022, f"{path} can be written by others"
+
+
+def test_test_builds_are_not_shipped():
+    assert not [p for p in PREFIX.rglob("*fault*")]
+
+
+@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-policy.1", "libcordon.3"])
+def test_man_page(page):
+    path = one(f"share/man/man*/{page}")
+    out = run(["mandoc", "-T", "utf8", path])
+    assert out.returncode == 0 and "NAME" in re.sub(".\b", "", out.stdout)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell):
+    path = one({"bash": "share/bash-completion/completions/cordon",
+                "zsh": "share/zsh/site-functions/_cordon",
+                "fish": "share/fish/vendor_completions.d/cordon.fish"}[shell])
+    assert "--timeout" in path.read_text() or "timeout" in path.read_text()
+    if shutil.which(shell):
+        assert run([shell, "-n", path]).returncode == 0
+
+
+def compile_example(source, out, static):
+    lib = libdir()
+    flags = ["-Wall", "-Wextra", "-Werror", f"-I{PREFIX}/include"]
+    if static:
+        link = [lib / "libcordon.a"]
+    else:
+        link = [f"-L{lib}", "-lcordon", f"-Wl,-rpath,{lib}"]
+    done = run(["gcc", *flags, "-o", out, source, *link])
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("static", [False, True], ids=["shared", "archive"])
+@pytest.mark.parametrize("source", EXAMPLES, ids=lambda p: p.stem)
+def test_example_compiles(source, static, tmp_path):
+    compile_example(source, tmp_path / "example", static)
+
+
+def test_pkg_config(tmp_path):
+    env = {**os.environ, "PKG_CONFIG_PATH": str(libdir() / "pkgconfig")}
+    out = run(["pkg-config", f"--define-variable=prefix={PREFIX}", "--cflags", "--libs", "cordon"], env=env)
+    assert out.returncode == 0, out.stderr
+    source = tmp_path / "v.c"
+    source.write_text("#include <cordon/cordon.h>\n#include <stdio.h>\n"
+                      "int main(void) { puts(cordon_version()); return 0; }\n")
+    done = run(["gcc", "-o", tmp_path / "v", source, *out.stdout.split(), f"-Wl,-rpath,{libdir()}"])
+    assert done.returncode == 0, done.stderr
+    assert run([tmp_path / "v"]).stdout.strip() == run([one("bin/cordon"), "--version"]).stdout.split()[-1]
+
+
+def test_archive_hides_its_inside():
+    out = run(["nm", "-g", "--defined-only", libdir() / "libcordon.a"]).stdout
+    names = [line.split()[-1] for line in out.splitlines() if len(line.split()) == 3]
+    assert names and all(name.startswith("cordon_") for name in names), names

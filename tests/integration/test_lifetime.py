@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tree dies with the run and with the supervisor, whatever it tries."""
+
+import random
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import survivors
+
+
+def heartbeat(me):
+    path = me.work / "heartbeat"
+    return path.stat().st_size if path.exists() else 0
+
+
+def test_tree_ends_with_the_command(me, level, probes):
+    """Daemons in sessions of their own, a stopped one, and a chain of forks: gone on exit."""
+    probe = probes["tree"]
+    started = time.monotonic()
+    done = me.run(["-r", probe, "-w", me.work], [probe, "20", "exit"], level)
+    assert done.returncode == 0, done.stderr
+    assert time.monotonic() - started < 2
+    size = heartbeat(me)
+    assert size > 0
+    time.sleep(0.15)
+    assert heartbeat(me) == size, "a daemon still beats"
+    assert survivors(0.3) == []
+
+
+def test_tree_control(me, probes):
+    """The same tree without a sandbox does outlive its first process."""
+    probe = probes["tree"]
+    me.outside([probe, "1", "exit"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    size = heartbeat(me)
+    time.sleep(0.15)
+    assert heartbeat(me) > size
+    assert survivors(0.0) != []
+
+
+@pytest.mark.parametrize("how", ["TERM", "INT", "HUP"])
+def test_tree_ends_with_a_signal_to_cordon(me, level, probes, how):
+    probe = probes["tree"]
+    proc = me.popen(
+        me.argv(["-r", probe, "-w", me.work], [probe, "20"], level), stdin=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 5
+    while not heartbeat(me) and time.monotonic() < end:
+        time.sleep(0.01)
+    started = time.monotonic()
+    proc.send_signal(getattr(signal, "SIG" + how))
+    time.sleep(0.3)
+    if proc.poll() is None:  # the tree ignores it, so a second one ends it by force
+        proc.send_signal(getattr(signal, "SIG" + how))
+    time.sleep(0.3)
+    if proc.poll() is None:
+        proc.send_signal(signal.SIGTERM)
+    code = proc.wait(timeout=15)
+    assert time.monotonic() - started < 12
+    assert code in (128 + getattr(signal, "SIG" + how), 128 + signal.SIGTERM, 137), code
+    assert survivors(0.5) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rounds", [100])
+def test_kill_9_at_any_moment(me, level, probes, rounds):
+    """cordon is killed at a random moment, set-up included: nothing of its tree lives 500 ms later."""
+    probe = probes["tree"]
+    random.seed(20240117)
+    saw_running = 0
+    for turn in range(rounds):
+        proc = me.popen(
+            me.argv(["-r", probe, "-w", me.work], [probe, "20"], level),
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        time.sleep(
+            random.choice([0, 0.0005, 0.001, 0.002, 0.003, 0.004, 0.006, 0.01, 0.03])
+            * (0.5 + random.random())
+        )
+        proc.kill()
+        proc.wait()
+        left = survivors(0.5)
+        assert left == [], f"round {turn}: {left}"
+        saw_running += heartbeat(me) > 0
+    assert saw_running > 0, "the moments never reached the running command"
+    size = heartbeat(me)
+    time.sleep(0.1)
+    assert heartbeat(me) == size
+    litter = [p.name for p in me.work.iterdir() if p.name != "heartbeat"]
+    assert litter == [], f"left in the write grant: {litter}"
+
+
+def test_init_is_immune(me):
+    """All 64 signals to PID 1 from inside, and the run goes on to its own end."""
+    script = """
+import os
+for sig in range(1, 65):
+    try: os.kill(1, sig)
+    except OSError: pass
+print(os.getpid(), 'alive'); raise SystemExit(7)
+"""
+    done = me.run([], ["python3", "-c", script], "namespaces")
+    assert done.returncode == 7 and b"alive" in done.stdout, done
+
+
+def test_supervisor_is_out_of_reach(me, level):
+    """The parent, cordon, all its relatives: none takes a signal from inside."""
+    script = """
+import os, sys
+for pid in [os.getppid()] + [int(p) for p in sys.argv[1:]]:
+    for sig in (15, 9, 19):
+        try: os.kill(pid, sig)
+        except OSError: pass
+print('alive')
+"""
+    proc = me.popen(
+        ["sh", "-c", 'exec "$@" $$', "sh", *me.argv(["-t", "10s"], ["python3", "-c", script], level)],
+        stdout=subprocess.PIPE,
+    )  # fmt: skip
+    out, _ = proc.communicate(timeout=15)
+    assert (proc.returncode, out) == (0, b"alive\n")
+
+
+TRICKS = {
+    "sleep": "sleep 30",
+    "ignores": "trap '' TERM INT HUP; while :; do sleep 0.1; done",
+    "stopped": "kill -STOP $$",
+    "session": "setsid sh -c 'trap \"\" TERM; sleep 30' & sleep 30",
+    "silent-daemon": "(setsid sleep 30 >/dev/null 2>&1 </dev/null &) ; sleep 30",
+    "spin": "while :; do :; done",
+    "fork-chain": "f() { (f) & }; i=0; while [ $i -lt 10000 ]; do (sleep 0.01 &); i=$((i+1)); done",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_time_limit(me, level, trick):
+    started = time.monotonic()
+    got = me.receipt(["-t", "500ms"], ["bash", "-c", TRICKS[trick]], level)
+    took = time.monotonic() - started
+    assert (got["kind"], got["status"]) == ("timeout", 124), got
+    assert 0.45 <= took < 1.6, took
+
+
+def test_reaping(me):
+    """Thousands of orphans: PID 1 reaps them, the process table does not fill."""
+    script = """
+import os, time
+for _ in range(800):
+    pid = os.fork()
+    if pid == 0:
+        if os.fork() == 0: os._exit(0)
+        os._exit(0)
+    os.waitpid(pid, 0)
+time.sleep(0.2)
+z = 0
+for p in os.listdir('/proc'):
+    if p.isdigit():
+        try: z += open(f'/proc/{p}/stat').read().rpartition(')')[2].split()[0] == 'Z'
+        except OSError: pass
+print(z)
+"""
+    done = me.run(["-t", "30s"], ["python3", "-c", script], "namespaces")
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 100
+
+
+def test_process_limit(me, level):
+    """A bounded fork bomb stops at the limit. Level landlock as root: the kernel does not count
+    for uid 0, which the receipt must own up to."""
+    script = """
+import os, time
+n = 0
+for _ in range(400):
+    try: pid = os.fork()
+    except OSError: break
+    if pid == 0:
+        time.sleep(1.5); os._exit(0)
+    n += 1
+print(n)
+"""
+    done = me.run(["-P", "32", "-t", "10s"], ["python3", "-c", script], level)
+    n = int(done.stdout or -1)
+    if level == "landlock":
+        if me.name == "root":
+            got = me.receipt(["-P", "32"], ["true"], level)
+            assert (
+                n < 400
+                or "procs" in got["isolation"]["missing"]
+                or "uid" in got["isolation"]["missing"]
+            )
+        else:
+            assert 0 <= n <= 32, done
+    else:
+        assert 20 <= n <= 32, done
+
+
+def test_open_files_limit(me, level):
+    script = "import os\nn=0\ntry:\n while n<5000: os.open('/dev/null',0); n+=1\nexcept OSError: pass\nprint(n)"
+    got = int(me.run(["--open-files", "64"], ["python3", "-c", script], level).stdout)
+    assert 50 <= got <= 64
+    script = "ulimit -n 4096 2>/dev/null; ulimit -n"
+    assert int(me.run(["--open-files", "64"], ["sh", "-c", script], level).stdout) == 64
+
+
+def test_caller_that_dies_between(me, level, probes):
+    """Not cordon but its parent dies: cordon goes on, being its own supervisor, and can be ended."""
+    probe = probes["tree"]
+    script = '"$@" & exit 0'
+    argv = me.argv(["-t", "1s", "-r", probe, "-w", me.work], [probe, "20"], level)
+    done = me.outside(["sh", "-c", script, "sh", *argv], stderr=subprocess.DEVNULL)
+    assert done.returncode == 0
+    assert survivors(3.0) == []
+
+
+def test_no_waiting_for_the_dead(me, level):
+    """A run of `true` with a thousand zombies' worth of output and no reader of stderr."""
+    done = me.run(["-t", "10s"], ["sh", "-c", "head -c 2000000 /dev/zero >&2; echo ok"], level)
+    assert done.stdout == b"ok\n" and len(done.stderr) == 2000000
