@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Things to do inside a sandbox: a repository, a C project, a database."""
+
+import os
+import subprocess
+
+GIT_FILES = 3000
+C_FILES = 7
+TRANSACTIONS = 150
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+
+
+def make_repository(top):
+    for i in range(GIT_FILES):
+        write(f"{top}/d{i % 60}/f{i}.txt", f"file {i}\n" * 5)
+    git = ["git", "-C", top, "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+    for args in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "files"]):
+        subprocess.run(git + args, check=True, env=env)
+
+
+def make_project(top):
+    names = [f"part{i}" for i in range(C_FILES)]
+    for i, name in enumerate(names):
+        body = "".join(
+            f"int {name}_{k}(int x)\n{{\n\tfor (int i = 0; i < {k + 2}; i++)\n"
+            f"\t\tx = x * {i + 3} + i;\n\treturn x;\n}}\n" for k in range(12))
+        write(f"{top}/{name}.c", "#include <stdio.h>\n#include <stdlib.h>\n" + body)
+    write(f"{top}/main.c", "int main(void)\n{\n\treturn 0;\n}\n")
+    objects = " ".join(f"{n}.o" for n in names + ["main"])
+    write(f"{top}/Makefile", "CFLAGS = -O1\n"
+          f"prog: {objects}\n\t$(CC) -o $@ {objects}\n"
+          "clean:\n\trm -f *.o prog\n")
+
+
+def make_database(top):
+    # Without waiting for the disk, whose mood would cover what is to be measured.
+    lines = ["PRAGMA synchronous = OFF;", "DROP TABLE IF EXISTS t;",
+             "CREATE TABLE t (id INTEGER PRIMARY KEY, v TEXT);"]
+    lines += [f"BEGIN; INSERT INTO t (v) VALUES ('row {i}'); COMMIT;" for i in range(TRANSACTIONS)]
+    write(f"{top}/script.sql", "\n".join(lines) + "\n")
+
+
+def make_all(top):
+    make_repository(f"{top}/repo")
+    make_project(f"{top}/project")
+    make_database(f"{top}/db")
+
+
+def programs(top):
+    """Name, repetitions per round, command."""
+    return [
+        ("git status, 3,000 files", 10, ["/usr/bin/git", "-C", f"{top}/repo", "status", "--short"]),
+        ("make -j2, 8 C files", 2, ["/usr/bin/make", "-s", "-B", "-j2", "-C", f"{top}/project"]),
+        ("sqlite3, 150 transactions", 6,
+         ["/usr/bin/sqlite3", f"{top}/db/test.db", f".read {top}/db/script.sql"]),
+        ("find /usr/share", 2,
+         ["/usr/bin/find", "/usr/share", "-path", "*/rules.d", "-prune", "-o", "-name", "nothing"]),
+    ]
