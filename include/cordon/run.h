@@ -11,8 +11,9 @@
  *
  * Threads: a launcher may be used by any number of threads at once. One run must be used by one
  * thread at a time, not necessarily the one that started it. The library has no globals, starts no
- * threads, installs no signal handlers and uses no SIGCHLD; a host that waits for any child with
- * plain waitpid(-1) does not see its processes.
+ * threads, installs no signal handlers and needs no SIGCHLD. A host gets that signal all the same
+ * when a sandbox's init ends; one that waits for any child with waitpid(-1) may collect it, and one
+ * that ignores SIGCHLD may let the kernel do so: neither does any harm.
  *
  * Fork: a forked child of the host must not use its parent's launchers or runs; it may close their
  * descriptors by exec. The sandbox dies with the process that started it, even if a forked child of

@@ -34,7 +34,9 @@ static int count_fds(void)
 	DIR *dir = opendir("/proc/self/fd");
 	int n = 0;
 
-	while (dir && readdir(dir))
+	if (!dir)
+		return -1;
+	while (readdir(dir))
 		n++;
 	closedir(dir);
 	return n;
@@ -49,16 +51,17 @@ static void test_open(void)
 	CHECK_INT(cordon_policy_new(&policy, &err), 0);
 }
 
-static struct cordon_run *start_shell(const char *script, struct cordon_run_options *options)
+static struct cordon_run *start_shell(const char *script, const struct cordon_run_options *given)
 {
 	const char *argv[] = { "/bin/sh", "-c", script, NULL };
+	struct cordon_run_options options = *given;
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_run *run = NULL;
 
-	options->argv = argv;
-	options->cwd = "/";
-	options->home = "/nonexistent";
-	if (cordon_run_start(launcher, policy, options, &run, &err) < 0)
+	options.argv = argv;
+	options.cwd = "/";
+	options.home = "/nonexistent";
+	if (cordon_run_start(launcher, policy, &options, &run, &err) < 0)
 		printf("# %s\n", err.msg);
 	return run;
 }
@@ -273,6 +276,31 @@ static void test_parked(void)
 	parked_done(launcher, &parked);
 }
 
+/* A host that collects every child it can, as shells and supervisors do, takes ours too. */
+static void test_host_that_waits_for_any_child(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run *run;
+	int done = 0;
+
+	for (int i = 0; i < 20; i++) {
+		run = start_shell("exit 2", &options);
+		for (done = 0; done == 0; done = cordon_run_process(run, &err))
+			while (waitpid(-1, NULL, WNOHANG) > 0)
+				;
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		CHECK_INT(cordon_run_result(run)->exit_code, 2);
+		cordon_run_free(run);
+	}
+	signal(SIGCHLD, SIG_IGN);
+	run = start_shell("exit 2", &options);
+	CHECK_INT(end_of(run)->exit_code, 2);
+	cordon_run_free(run);
+	signal(SIGCHLD, SIG_DFL);
+}
+
 /* A host that writes to a closed pipe through us must not be ended by SIGPIPE. */
 static void test_no_sigpipe(void)
 {
@@ -306,4 +334,4 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_ends, test_wrong_use,
 	 test_many_at_once, test_threads, test_thread_ends_before_its_run, test_parked,
-	 test_no_sigpipe, test_nothing_left)
+	 test_host_that_waits_for_any_child, test_no_sigpipe, test_nothing_left)
