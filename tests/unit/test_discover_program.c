@@ -106,15 +106,18 @@ static void test_links(void)
 	expect_error(&f, "%/loop1", NULL, CORDON_E_NOT_EXECUTABLE, "symbolic links", "");
 	fx_link(&f, "dangling", "nowhere");
 	expect_error(&f, "%/dangling", NULL, CORDON_E_NOT_FOUND, "link to nothing", "");
-	/* 40 links are fine for the kernel and for us, 41 for neither. */
+	/*
+	 * 41 links are too many for the kernel and for us. Up to 40 it may count twice: a walk that
+	 * it has to repeat (somebody renames something meanwhile) goes on counting, so 20 are safe.
+	 */
 	fx_elf(&f, "chain0");
 	for (i = 1; i <= 41; i++) {
 		snprintf(name, sizeof(name), "chain%d", i);
 		snprintf(target, sizeof(target), "chain%d", i - 1);
 		fx_link(&f, name, target);
 	}
-	CHECK_INT(fx_run(&f, "%/chain40", NULL), 0);
-	CHECK_INT(f.res.n_grants, 41);
+	CHECK_INT(fx_run(&f, "%/chain20", NULL), 0);
+	CHECK_INT(f.res.n_grants, 21);
 	expect_error(&f, "%/chain41", NULL, CORDON_E_NOT_EXECUTABLE, "", "");
 	fx_done(&f);
 }
