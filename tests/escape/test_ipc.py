@@ -72,12 +72,14 @@ def test_socket_in_a_read_grant(me, level, probes, listener):
         f"connected:connected:{dgram}",
     ]
     isolation = me.receipt([], ["true"], level)["isolation"]
-    if level == "namespaces" and "pathname-sockets" in isolation["missing"]:
-        abi = int(next(x for x in isolation["layers"] if x.startswith("landlock:")).split(":")[1])
-        assert abi < 9, "this kernel could hold it"
-        return
     done = me.run(["-r", probe, "-r", me.work], [probe, *args], level)
     assert done.returncode == 0, done.stderr
+    if level == "namespaces" and "pathname-sockets" in isolation["missing"]:
+        # The gap that the receipt admits must be a real one, on a kernel that cannot close it.
+        abi = int(next(x for x in isolation["layers"] if x.startswith("landlock:")).split(":")[1])
+        assert abi < 9, "this kernel could hold it"
+        assert listener.seen() != [], "it is held after all: the receipt says too little"
+        return
     assert listener.seen() == [], "a socket in a read grant was reached"
     expect(rows(done.stdout), {a.split(":")[1]: "denied" for a in args}, level)
     control(rows(me.outside([probe, *args]).stdout), [a.split(":")[1] for a in args])
