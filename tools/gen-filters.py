@@ -21,7 +21,7 @@ import os
 import sys
 from functools import lru_cache
 
-ERRNO = {"EPERM": 1, "EACCES": 13, "ENOSYS": 38, "EPROTONOSUPPORT": 93, "EOPNOTSUPP": 95,
+ERRNO = {"DONE": 0, "EPERM": 1, "EACCES": 13, "ENOSYS": 38, "EPROTONOSUPPORT": 93, "EOPNOTSUPP": 95,
          "EAFNOSUPPORT": 97}
 UNKNOWN = "ENOSYS"
 NR_END = 1 << 32

@@ -16,14 +16,13 @@
 
 #include "base/err.h"
 #include "base/macros.h"
-#include "base/units.h"
+#include "explain.h"
 #include "out.h"
 #include "receipt.h"
 #include "signals.h"
 #include "verbs.h"
 
 #define JSON_OUTPUT_DEFAULT "1M"
-#define HELD_LINES_MAX 10
 
 struct session {
 	const struct parsed *args;
@@ -203,122 +202,6 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 	}
 }
 
-static const char new_repository[] =
-	"a new repository at the top of a write grant is refused (its hooks and config would run "
-	"on the host later); make it in a subdirectory or in the private /tmp, or allow it with "
-	"--no-protect";
-
-/* git init|clone, whatever stands between the two words. */
-static int makes_repository(char *const *argv)
-{
-	const char *slash = strrchr(argv[0], '/');
-
-	if (strcmp(slash ? slash + 1 : argv[0], "git") != 0)
-		return 0;
-	for (argv++; *argv; argv++) {
-		if (!strcmp(*argv, "init") || !strcmp(*argv, "clone"))
-			return 1;
-	}
-	return 0;
-}
-
-/* Whether something may be written at all, and protected names may not. */
-static int protects_a_grant(const struct session *s)
-{
-	const uint32_t grants = 1u << OPT_WRITE | 1u << OPT_POLICY | 1u << OPT_PRESET;
-	char *text;
-	int off;
-
-	if (!(s->args->seen & grants) || parsed_has(s->args, OPT_NO_PROTECT))
-		return 0;
-	if (cordon_policy_to_json(s->policy, &text, NULL) < 0)
-		return 0;
-	off = strstr(text, "\"protect\":false") || strstr(text, "\"protect\": false");
-	cordon_free(text);
-	return !off;
-}
-
-/* Why something in a repository got another name. */
-static const char *held_reason(const char *what)
-{
-	if (strcmp(what, "nested repository") == 0)
-		return "/.git': a repository inside a repository would run its own config for you";
-	if (strcmp(what, "link in a repository") == 0)
-		return "': git would write through this link for you";
-	return "': nobody can tell what git would run because of it";
-}
-
-static void explain_held(const struct cordon_result *result)
-{
-	size_t n = result->n_denials < HELD_LINES_MAX ? result->n_denials : HELD_LINES_MAX;
-
-	for (size_t i = 0; i < n; i++) {
-		const struct cordon_denial *d = &result->denials[i];
-		struct strbuf sb = STRBUF_INIT;
-
-		strbuf_printf(&sb, "cordon: %s '", d->fix ? "held" : "could not hold");
-		strbuf_add_escaped(&sb, d->target, strlen(d->target));
-		strbuf_puts(&sb, held_reason(d->what));
-		if (d->fix) {
-			strbuf_puts(&sb, "; to keep it: ");
-			strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
-		}
-		strbuf_putc(&sb, '\n');
-		if (!sb.failed)
-			(void)out_all(STDERR_FILENO, sb.data, sb.len);
-		strbuf_done(&sb);
-	}
-	if (result->n_denials > n)
-		say_line("and %zu more; --receipt lists them", result->n_denials - n);
-}
-
-static void explain_end(const struct session *s, const struct cordon_result *result)
-{
-	const char *wall = parsed_value(s->args, OPT_TIMEOUT);
-	char text[UNITS_TEXT_MAX];
-	int64_t ms;
-
-	if (result->kind == CORDON_KIND_TIMEOUT) {
-		int known = wall && units_parse_duration(wall, &ms, NULL) >= 0;
-
-		say_line("time limit%s%s reached; the command was ended (raise it with -t)",
-			 known ? " of " : "", known ? units_format_duration(ms, text) : "");
-	}
-	if (result->error.code)
-		say_error(&result->error);
-	if (is_quiet(s))
-		return;
-	explain_held(result);
-	if (!parsed_has(s->args, OPT_JSON) && (result->out.truncated || result->err.truncated))
-		say_note("the output was cut at its limit (raise it with --max-output)");
-	if (result->kind == CORDON_KIND_EXITED && result->exit_code > 0 &&
-	    makes_repository(s->args->rest) && protects_a_grant(s))
-		say_note(new_repository);
-}
-
-static void print_timings(const struct cordon_result *result)
-{
-	struct strbuf sb = STRBUF_INIT;
-
-	strbuf_printf(&sb, "cordon: level %s;", cordon_level_name(result->level));
-	for (const char *const *layer = result->layers; layer && *layer; layer++)
-		strbuf_printf(&sb, " %s", *layer);
-	for (const char *const *layer = result->missing; layer && *layer; layer++)
-		strbuf_printf(&sb, "%s %s", layer == result->missing ? "; missing:" : "", *layer);
-	strbuf_puts(&sb, "\ncordon: done after (us):");
-	for (unsigned i = 0; i < CORDON_STAMPS_MAX; i++) {
-		if (result->stamps_us[i])
-			strbuf_printf(&sb, " %s %u", cordon_stage_name(i), result->stamps_us[i]);
-	}
-	strbuf_printf(
-		&sb, "\ncordon: set-up %.3f ms, in all %.3f ms, CPU %.3f ms, memory %ju KiB\n",
-		result->setup_ms, result->duration_ms, result->cpu_user_ms + result->cpu_system_ms,
-		(uintmax_t)(result->max_memory_bytes >> 10));
-	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
-	strbuf_done(&sb);
-}
-
 /* Output that the command believes written and that could not be: a failure, whatever it said. */
 static int report_loss(const struct cordon_output *out, const char *name)
 {
@@ -338,12 +221,14 @@ static int conclude(const struct session *s, const struct cordon_result *result)
 
 	if (result->kind == CORDON_KIND_CANCELLED && s->signals.cancel_signal)
 		status = STATUS_SIGNAL_BASE + s->signals.cancel_signal;
-	explain_end(s, result);
+	explain_end(s->args, s->policy, result);
 	if (report_loss(&result->out, "output") + report_loss(&result->err, "error output") &&
 	    status == 0)
 		status = STATUS_FAILED;
 	if (parsed_has(s->args, OPT_VERBOSE))
-		print_timings(result);
+		explain_timings(result);
+	if (parsed_has(s->args, OPT_USAGE))
+		explain_usage(result);
 	r = deliver(&s->receipt, parsed_has(s->args, OPT_JSON), result);
 	return r ? r : status;
 }

@@ -38,11 +38,21 @@ enum option_id {
 	OPT_REQUIRE,
 	OPT_USER,
 	OPT_TIMEOUT,
+	OPT_GRACE,
+	OPT_MEMORY,
 	OPT_PROCS,
+	OPT_CPUS,
+	OPT_CPU_TIME,
 	OPT_OPEN_FILES,
+	OPT_DISK,
+	OPT_FILE_SIZE,
 	OPT_MAX_OUTPUT,
+	OPT_END_ON_OUTPUT,
+	OPT_BEST_EFFORT,
+	OPT_INTERACTIVE,
 	OPT_JSON,
 	OPT_RECEIPT,
+	OPT_USAGE,
 	OPT_DRY_RUN,
 	OPT_QUIET,
 	OPT_VERBOSE,
@@ -91,7 +101,7 @@ struct parsed {
 	int verb; /* enum verb_id */
 	struct parsed_option *options;
 	size_t n_options, cap;
-	uint32_t seen; /* 1 << id of each option that was given */
+	uint64_t seen; /* 1 << id of each option that was given */
 	char **rest;   /* operands or COMMAND ARG..., NULL-terminated */
 	size_t n_rest;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a policy and to the options of a run. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -9,7 +10,14 @@
 static void name_flag(const struct option *o, const char *key, struct cordon_error *err)
 {
 	size_t len = strlen(key);
+	char rest[sizeof(err->msg)];
 
+	if (strncmp(err->msg, key, len) == 0 && err->msg[len] == ' ') {
+		snprintf(rest, sizeof(rest), "%s", err->msg + len);
+		snprintf(err->msg, sizeof(err->msg), "--%s%.*s", o->name,
+			 (int)(sizeof(rest) - strlen(o->name) - 3), rest);
+		return;
+	}
 	if (!strncmp(err->msg, key, len) && !strncmp(err->msg + len, ": ", 2))
 		memmove(err->msg, err->msg + len + 2, strlen(err->msg + len + 2) + 1);
 	cordon_err_prefix(err, "--%s", o->name);
@@ -28,8 +36,12 @@ static int apply_flag(struct cordon_policy *policy, const struct parsed_option *
 	/* An empty shell variable must not take a condition away. */
 	if (p->id == OPT_REQUIRE && !*value)
 		return cordon_err(err, CORDON_E_USAGE, 0, "--require: no layer is named");
+	if (p->id == OPT_BEST_EFFORT && !*value)
+		return cordon_err(err, CORDON_E_USAGE, 0, "--best-effort: no limit is named");
 	if (p->id == OPT_NO_PROTECT)
 		value = "off";
+	else if (p->id == OPT_END_ON_OUTPUT)
+		value = "on";
 	else if (p->id == OPT_ENV && strchr(value, '='))
 		key = "env.set";
 	r = cordon_policy_set(policy, key, value, err);
@@ -75,5 +87,6 @@ void run_options_init(struct cordon_run_options *ret, const struct parsed *args,
 	options.home = home_directory(home_buf, home_size);
 	/* A person at a terminal knows how long to wait. */
 	options.default_wall_ms = -1;
+	options.default_memory_bytes = -1;
 	*ret = options;
 }

@@ -31,23 +31,22 @@ int signals_init(struct signals *ret, struct cordon_error *err)
 	if (fd < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot watch signals");
 	ret->fd = fd;
-	ret->n_ending = 0;
 	ret->cancel_signal = 0;
 	return 0;
 }
 
 static void handle_one(struct signals *signals, struct cordon_run *run, int number)
 {
-	int ends = number != SIGUSR1 && number != SIGUSR2;
-	int first = ends && signals->n_ending++ == 0;
-
-	/* A command that cannot be told (it has not begun yet) has nothing to tidy up. */
-	if ((!ends || first) && cordon_run_signal(run, number, NULL) >= 0)
+	if (number == SIGUSR1 || number == SIGUSR2) {
+		(void)cordon_run_signal(run, number, NULL);
 		return;
-	if (!ends)
-		return;
-	if (!signals->cancel_signal)
+	}
+	/* The first one lets the command tidy up, within its grace; a second one does not wait. */
+	if (!signals->cancel_signal) {
 		signals->cancel_signal = number;
+		(void)cordon_run_end(run, number, NULL);
+		return;
+	}
 	(void)cordon_run_cancel(run, NULL);
 }
 

@@ -2,9 +2,9 @@
 /*
  * Signals that reach the command while a run is on.
  *
- * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT goes to the sandboxed command, which may tidy up;
- * the second ends the run. SIGUSR1 and SIGUSR2 are only passed on. A signal that the caller had
- * ignored stays ignored.
+ * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT goes to the sandboxed command, which may tidy up for
+ * as long as its grace lasts; the second ends the run at once. SIGUSR1 and SIGUSR2 are only passed
+ * on. A signal that the caller had ignored stays ignored.
  */
 #ifndef CMD_CORDON_SIGNALS_H
 #define CMD_CORDON_SIGNALS_H
@@ -13,7 +13,6 @@
 
 struct signals {
 	int fd;		   /* polls readable when signals_handle() has something to do */
-	int n_ending;	   /* how many that ask for an end have come */
 	int cancel_signal; /* the one that cancelled the run, 0 = none */
 };
 

@@ -69,6 +69,18 @@ struct cordon_run_options {
 	struct cordon_stream in, out, err;
 	/* time limit if the policy has none: milliseconds, 0 = 30 seconds, -1 = none */
 	int64_t default_wall_ms;
+	/* memory limit if the policy has none: bytes, 0 = 256 MiB, -1 = none */
+	int64_t default_memory_bytes;
+	int orphans; /* enum cordon_orphans */
+};
+
+/* What becomes of processes that the command leaves behind when it ends. */
+enum cordon_orphans {
+	CORDON_ORPHANS_KILL = 0, /* they end with it */
+	/* The result is complete when the command has ended; what it left goes on, within the same
+	 * limits, until the run is cancelled or freed. cordon_run_process() may be called further
+	 * to relay what it writes. */
+	CORDON_ORPHANS_KEEP,
 };
 
 #define CORDON_RUN_OPTIONS_INIT { .size = sizeof(struct cordon_run_options) }
@@ -81,6 +93,12 @@ enum cordon_kind {
 	CORDON_KIND_CANCELLED,
 	CORDON_KIND_SPAWN_FAILED,  /* the command could not be executed */
 	CORDON_KIND_SANDBOX_ERROR, /* a protection failed: the command never ran */
+	CORDON_KIND_MEMORY,	   /* ended at limits.memory */
+	CORDON_KIND_CPU_TIME,	   /* ended at limits.cpu_time */
+	CORDON_KIND_OUTPUT,	   /* ended at limits.output (limits.output_end) */
+	CORDON_KIND_DISK,	   /* ended at limits.disk */
+	CORDON_KIND_PROCS,	   /* ended at limits.procs, where the kernel cannot refuse */
+	CORDON_KIND_DENIED,	   /* the policy itself refused to run the command */
 	CORDON_KIND_MAX
 };
 
@@ -106,6 +124,11 @@ struct cordon_denial {
 	const char *fix;    /* flag that would allow it */
 };
 
+struct cordon_held {
+	const char *limit; /* "memory", "procs", ... */
+	const char *by;	   /* "cgroup", "rlimit", "tmpfs", "watch" or "none" */
+};
+
 #define CORDON_STAMPS_MAX 16
 
 /** Account of one run; lives as long as the run. Fields may be added at the end. */
@@ -117,7 +140,7 @@ struct cordon_result {
 	struct cordon_output out, err;
 	double duration_ms, setup_ms;
 	double cpu_user_ms, cpu_system_ms;
-	uint64_t max_memory_bytes; /* largest single process */
+	uint64_t max_memory_bytes; /* of the whole tree, the highest that was seen */
 	int level;		   /* enum cordon_level that was really used */
 	const char *const *layers; /* NULL-terminated names */
 	const char *const *missing;
@@ -126,6 +149,11 @@ struct cordon_result {
 	struct cordon_error error; /* code 0 unless SPAWN_FAILED or SANDBOX_ERROR */
 	/* microseconds since the start of the run at which each stage was done, 0 = not reached */
 	uint32_t stamps_us[CORDON_STAMPS_MAX];
+	double run_ms;	    /* from the command's start to its end */
+	double teardown_ms; /* from its end to that of the whole tree */
+	uint64_t procs_peak, disk_bytes;
+	const struct cordon_held *limits; /* which mechanism held each limit */
+	size_t n_limits;
 };
 
 /** Starts a run. @policy and all of @options are used only during this call, except stream data.
@@ -151,7 +179,12 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
 
-/** Ends the whole tree; the result's kind becomes CANCELLED. Not an error if it is over. */
+/** Asks the command to end: sends @signal to its process group, and ends the whole tree when the
+ * policy's grace is over. The result's kind becomes CANCELLED. Any thread may call this. */
+int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err);
+
+/** Ends the whole tree; the result's kind becomes CANCELLED. Not an error if it is over. Any thread
+ * may call this while another one waits for the run; none may while it is being freed. */
 int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err);
 
 /** NULL until cordon_run_process() returned 1. */

@@ -171,6 +171,12 @@ void json_uint(struct json_writer *w, const char *key, uint64_t value)
 	strbuf_printf(w->out, "%" PRIu64, value);
 }
 
+void json_raw(struct json_writer *w, const char *key, const char *number)
+{
+	begin(w, key);
+	strbuf_puts(w->out, number);
+}
+
 void json_ms(struct json_writer *w, const char *key, double value)
 {
 	uint64_t thousandths;

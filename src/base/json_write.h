@@ -32,7 +32,8 @@ void json_string(struct json_writer *w, const char *key, const char *value); /* 
 void json_bytes(struct json_writer *w, const char *key, const void *data, size_t len);
 void json_int(struct json_writer *w, const char *key, int64_t value);
 void json_uint(struct json_writer *w, const char *key, uint64_t value);
-void json_ms(struct json_writer *w, const char *key, double value); /* three decimals */
+void json_raw(struct json_writer *w, const char *key, const char *number); /* as it is written */
+void json_ms(struct json_writer *w, const char *key, double value);	   /* three decimals */
 void json_bool(struct json_writer *w, const char *key, int value);
 void json_null(struct json_writer *w, const char *key);
 

@@ -56,6 +56,13 @@ static const struct grammar sizes = {
 	.any_case = 1,
 };
 
+static const struct grammar shares = {
+	.kind = "number of CPUs",
+	.example = "0.5 or 2",
+	.bare_factor = 1000,
+	.fractions = 1,
+};
+
 static const struct grammar counts = {
 	.kind = "number",
 	.example = "64",
@@ -115,7 +122,10 @@ static int find_factor(const struct grammar *g, const char *text, const char *un
 		}
 	}
 	if (g->n_units == 0)
-		return bad(g, text, "only digits are allowed", err);
+		return bad(g, text,
+			   g->fractions ? "only digits and a point are allowed"
+					: "only digits are allowed",
+			   err);
 	/* 1000 or 1024 bytes? Better asked than guessed. */
 	if (g == &sizes && strlen(unit) == 2 && strchr("KMGTkmgt", unit[0]) &&
 	    (unit[1] == 'B' || unit[1] == 'b'))
@@ -180,6 +190,11 @@ int units_parse_size(const char *text, int64_t *ret_bytes, struct cordon_error *
 	return parse(&sizes, text, ret_bytes, err);
 }
 
+int units_parse_share(const char *text, int64_t *ret_milli, struct cordon_error *err)
+{
+	return parse(&shares, text, ret_milli, err);
+}
+
 int units_parse_count(const char *text, int64_t *ret, struct cordon_error *err)
 {
 	return parse(&counts, text, ret, err);
@@ -209,5 +224,16 @@ const char *units_format_size(int64_t bytes, char ret[UNITS_TEXT_MAX])
 		}
 	}
 	snprintf(ret, UNITS_TEXT_MAX, "%" PRId64, bytes);
+	return ret;
+}
+
+const char *units_format_share(int64_t milli, char ret[UNITS_TEXT_MAX])
+{
+	int n = snprintf(ret, UNITS_TEXT_MAX, "%" PRId64 ".%03" PRId64, milli / 1000, milli % 1000);
+
+	while (n > 0 && ret[n - 1] == '0')
+		ret[--n] = '\0';
+	if (n > 0 && ret[n - 1] == '.')
+		ret[n - 1] = '\0';
 	return ret;
 }

@@ -25,11 +25,15 @@ int units_parse_size(const char *text, int64_t *ret_bytes, struct cordon_error *
 /* "64": a whole number. */
 int units_parse_count(const char *text, int64_t *ret, struct cordon_error *err) CHECK_RESULT;
 
+/* "0.5", "2": a share of one CPU, in thousandths. Rounded down. */
+int units_parse_share(const char *text, int64_t *ret_milli, struct cordon_error *err) CHECK_RESULT;
+
 #define UNITS_TEXT_MAX 32
 
 /* The shortest exact text with the largest fitting unit; reads back as the same value. @value must
- * not be negative. Both return @ret. */
+ * not be negative. All return @ret. */
 const char *units_format_duration(int64_t ms, char ret[UNITS_TEXT_MAX]);
 const char *units_format_size(int64_t bytes, char ret[UNITS_TEXT_MAX]);
+const char *units_format_share(int64_t milli, char ret[UNITS_TEXT_MAX]);
 
 #endif

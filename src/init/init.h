@@ -31,7 +31,13 @@ struct init {
 	int host_fd;	    /* the old one, until the view is complete */
 	uint32_t base_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
-	int payload_pid;
+	int payload_pid, own_pid;
+	int proc_fd;   /* /proc, where the tree is found */
+	int more_dead; /* there is more to reap */
+	struct wire_limits limits;
+	int keep_orphans;    /* the tree outlives the command */
+	uint64_t kill_at_ns; /* the end of the grace */
+	uint64_t n_cpus;
 	int signal_fd;	     /* tells of ended children */
 	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
 	const char *scratch; /* level landlock: the run's private directory */
@@ -42,6 +48,7 @@ struct init {
 void fail(struct init *in, int stage, unsigned op, long negative_errno) __attribute__((noreturn));
 /* Notes the time at which a stage was done. */
 void stamp(struct init *in, int stage);
+uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 const char *str_at(const struct init *in, uint32_t off);
 size_t str_len(const char *s);
 
@@ -66,7 +73,6 @@ void broker_release(void);	      /* once that process has it */
 void broker_stop(void);		      /* returns when nothing will be changed any more */
 void open_signals(struct init *in);   /* reaper.c */
 void watch_mounts(struct init *in);   /* reaper.c: once the view is complete */
-long children_check(void);	      /* reaper.c: can the tree be found? */
 void sweep_scratch(const char *path); /* sweep.c */
 void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
 void run_janitor(const struct wire_order *order, const int *fds, int n_fds)

@@ -48,7 +48,7 @@ const char *str_at(const struct init *in, uint32_t off)
 	return (const char *)in->plan + off;
 }
 
-static uint64_t now_ns(void)
+uint64_t now_ns(void)
 {
 	struct __kernel_timespec ts = { 0, 0 };
 
@@ -164,7 +164,8 @@ void init_main(const long *stack)
 	char role = argc >= 2 ? *(const char *)stack[2] : 0;
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
-	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = -1;
+	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
+	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	if (role == INIT_ROLE_LANDLOCK && argc == 3)
 		in.scratch = (const char *)stack[3];
 	if (argc == 4)

@@ -12,119 +12,40 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/resource.h>
-#include <linux/time.h>
 
+#include "init/tree.h"
+#include "init/watch.h"
 #include "sys/raw.h"
 
-#define WNOHANG 1
-#define WALL 0x40000000
-#define SIGKILL_NR 9
+#define SIGTERM_NR 15
 #define SIGCHLD_NR 17
+#define SIGCONT_NR 18
 #define POLL_IN 1
 #define POLL_PRI 2
 #define SFD_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
 #define SIGNALFD_SIGINFO_BYTES 128
-#define CHILDREN_TEXT_MAX 4096
-#define CHILDREN_FILE "/proc/thread-self/children" /* CONFIG_PROC_CHILDREN */
+#define NEVER (~(uint64_t)0)
 
 struct poll_entry {
 	int fd;
 	short events, revents;
 };
 
-/* Reaps everything that is dead; 1 when no child is left, 0 when some live. */
-static int reap(struct init *in, int *command_ended)
-{
-	for (;;) {
-		int status = 0;
-		long pid = raw4(__NR_wait4, -1, &status, WNOHANG | WALL, 0);
-
-		if (pid == -ECHILD)
-			return 1;
-		if (pid <= 0)
-			return 0;
-		if (pid == in->payload_pid) {
-			in->report.wait_status = status;
-			*command_ended = 1;
-		}
-	}
-}
-
-static long open_children(void)
-{
-	return raw_syscall(__NR_openat, AT_FDCWD, (long)CHILDREN_FILE, O_RDONLY | O_CLOEXEC, 0, 0,
-			   0);
-}
-
-long children_check(void)
-{
-	long fd = open_children();
-
-	if (fd >= 0)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-	return fd < 0 ? fd : 0;
-}
-
-/*
- * Level `landlock` has no pid namespace: every descendant is, or becomes when its parent dies, a
- * child of this subreaper. Killing all children until there are none ends the tree.
- */
-static void kill_children(void)
-{
-	char text[CHILDREN_TEXT_MAX];
-	long fd, n, pid = 0;
-
-	fd = open_children();
-	if (fd < 0)
-		return;
-	while ((n = raw3(__NR_read, fd, text, sizeof(text))) > 0)
-		for (long i = 0; i < n; i++) {
-			if (text[i] >= '0' && text[i] <= '9') {
-				pid = pid * 10 + (text[i] - '0');
-				continue;
-			}
-			if (pid > 1)
-				raw_syscall(__NR_kill, pid, SIGKILL_NR, 0, 0, 0, 0);
-			pid = 0;
-		}
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
-
-static void kill_tree(struct init *in)
-{
-	const struct {
-		long sec, nsec;
-	} pause = { 0, 1000000 };
-	int ended;
-
-	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
-		/* Everything but us, in one stroke of the kernel's. */
-		raw_syscall(__NR_kill, -1, SIGKILL_NR, 0, 0, 0, 0);
-		while (raw_syscall(__NR_wait4, -1, 0, WALL, 0, 0, 0) != -ECHILD)
-			;
-		return;
-	}
-	while (!reap(in, &ended)) {
-		kill_children();
-		raw_syscall(__NR_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
-	}
-}
-
-static void send_report(struct init *in)
+static void send_report(struct init *in, uint32_t type)
 {
 	struct rusage usage;
-	struct __kernel_timespec ts = { 0, 0 };
 
 	memset(&usage, 0, sizeof(usage));
 	raw_syscall(__NR_getrusage, RUSAGE_CHILDREN, (long)&usage, 0, 0, 0, 0);
-	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, (long)&ts, 0, 0, 0, 0);
-	in->report.type = WIRE_ENDED;
-	in->report.ended_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	in->report.type = type;
+	in->report.ended_ns = now_ns();
 	in->report.user_us =
 		(uint64_t)usage.ru_utime.tv_sec * 1000000u + (uint64_t)usage.ru_utime.tv_usec;
 	in->report.system_us =
 		(uint64_t)usage.ru_stime.tv_sec * 1000000u + (uint64_t)usage.ru_stime.tv_usec;
-	in->report.max_rss_kib = (uint64_t)usage.ru_maxrss;
+	/* The largest process is never missed, however short its life. */
+	if ((uint64_t)usage.ru_maxrss * 1024 > in->report.memory_bytes)
+		in->report.memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	raw_syscall(__NR_write, CTL_FD, (long)&in->report, sizeof(in->report), 0, 0, 0);
 }
 
@@ -132,21 +53,6 @@ static void __attribute__((noreturn)) leave(void)
 {
 	for (;;)
 		raw_syscall(__NR_exit_group, 0, 0, 0, 0, 0, 0);
-}
-
-/* One order from the supervisor; 1 when the tree must end now. */
-static int obey(struct init *in)
-{
-	struct wire_order order;
-	int r = receive_order(&order);
-
-	if (r < 0)
-		return 1;
-	if (r > 0 && order.type == WIRE_KILL)
-		return 1;
-	if (r > 0 && order.type == WIRE_SIGNAL)
-		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
-	return 0;
 }
 
 void open_signals(struct init *in)
@@ -171,22 +77,112 @@ void watch_mounts(struct init *in)
 	if (fd < 0)
 		fail(in, STAGE_MOUNTS, 16, fd);
 	in->mounts_fd = (int)fd;
+	fd = tree_open(in);
+	if (fd < 0)
+		fail(in, STAGE_MOUNTS, 18, fd);
 }
 
 static void __attribute__((noreturn)) end_uncovered(struct init *in)
 {
-	kill_tree(in);
+	tree_kill(in);
 	fail(in, STAGE_MOUNTS, 17, -EOWNERDEAD);
 }
 
-/* The supervisor wants it so, or is gone. */
-static void __attribute__((noreturn)) end_early(struct init *in)
+/* Ends the tree, whatever it does, and tells about it. */
+static void __attribute__((noreturn)) end_tree(struct init *in)
 {
-	kill_tree(in);
+	if (!in->report.command_ended_ns)
+		in->report.command_ended_ns = now_ns();
+	tree_kill(in);
 	broker_stop();
+	watch_end(in);
+	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
 		sweep_scratch(in->scratch);
+	send_report(in, WIRE_ENDED);
 	leave();
+}
+
+/* The tree has until then to end by itself. */
+static void begin_grace(struct init *in)
+{
+	uint64_t end = now_ns() + in->limits.grace_ns;
+
+	watch_release(in);
+	if (end < in->kill_at_ns)
+		in->kill_at_ns = end;
+	in->limits.deadline_ns = NEVER;
+}
+
+/* The time is over: every process is asked to end, also those that do not run at the moment. */
+static void end_in_time(struct init *in)
+{
+	in->report.limit = WIRE_LIMIT_WALL;
+	if (in->limits.grace_ns == 0)
+		end_tree(in);
+	begin_grace(in);
+	tree_signal(in, SIGTERM_NR, NULL, 0);
+	tree_signal(in, SIGCONT_NR, NULL, 0);
+}
+
+/* One order from the supervisor; 1 when the tree must end now. */
+static int obey(struct init *in)
+{
+	struct wire_order order;
+	int r = receive_order(&order);
+
+	if (r <= 0)
+		return r < 0;
+	switch (order.type) {
+	case WIRE_KILL:
+		in->report.obeyed = 1;
+		return 1;
+	case WIRE_END:
+		in->report.obeyed = 1;
+		if (in->limits.grace_ns == 0)
+			return 1;
+		begin_grace(in);
+		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
+		raw_syscall(__NR_kill, -in->payload_pid, SIGCONT_NR, 0, 0, 0, 0);
+		return 0;
+	case WIRE_SIGNAL:
+		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
+		return 0;
+	default:
+		return 0;
+	}
+}
+
+/* Waits for something to happen, or for the watch's next look, or for the end of the time. */
+static void wait_for_event(struct init *in, struct poll_entry poll[4], uint64_t watch_ns)
+{
+	char info[SIGNALFD_SIGINFO_BYTES];
+	uint64_t now = now_ns(), end = in->limits.deadline_ns;
+	struct {
+		long sec, nsec;
+	} timeout;
+
+	end = end < in->kill_at_ns ? end : in->kill_at_ns;
+	end = end > now ? end - now : 0;
+	end = end < watch_ns ? end : watch_ns;
+	end = in->more_dead ? 0 : end;
+	timeout.sec = (long)(end / 1000000000u);
+	timeout.nsec = (long)(end % 1000000000u);
+	for (int i = 0; i < 4; i++)
+		poll[i].revents = 0;
+	raw_syscall(__NR_ppoll, (long)poll, 4, (long)&timeout, 0, 8, 0);
+	if (poll[3].revents)
+		end_uncovered(in);
+	if (poll[1].revents || (poll[0].revents && obey(in)))
+		end_tree(in);
+	if (poll[2].revents)
+		while (raw_syscall(__NR_read, poll[2].fd, (long)info, sizeof(info), 0, 0, 0) > 0)
+			;
+	now = now_ns();
+	if (now >= in->kill_at_ns)
+		end_tree(in);
+	if (now >= in->limits.deadline_ns)
+		end_in_time(in);
 }
 
 void supervise(struct init *in)
@@ -195,29 +191,26 @@ void supervise(struct init *in)
 				      { in->supervisor_fd, POLL_IN, 0 },
 				      { in->signal_fd, POLL_IN, 0 },
 				      { in->mounts_fd, POLL_PRI, 0 } };
-	char info[SIGNALFD_SIGINFO_BYTES];
 	int command_ended = 0, none_left;
 
+	if (in->limits.deadline_ns == 0)
+		in->limits.deadline_ns = NEVER;
+	in->kill_at_ns = NEVER;
+	watch_start(in);
 	for (;;) {
-		none_left = reap(in, &command_ended);
-		if (command_ended || none_left)
-			break;
-		raw_syscall(__NR_ppoll, (long)poll, 4, 0, 0, 8, 0);
-		if (poll[3].revents)
-			end_uncovered(in);
-		if (poll[1].revents || (poll[0].revents && obey(in)))
-			end_early(in);
-		if (poll[2].revents)
-			while (raw_syscall(__NR_read, poll[2].fd, (long)info, sizeof(info), 0, 0,
-					   0) > 0)
-				;
+		uint64_t next;
+
+		none_left = tree_reap(in, &command_ended);
+		if (command_ended && !in->report.command_ended_ns) {
+			in->report.command_ended_ns = now_ns();
+			if (in->keep_orphans && !none_left && in->kill_at_ns == NEVER)
+				send_report(in, WIRE_ORPHANED);
+		}
+		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
+			end_tree(in);
+		next = watch_tick(in);
+		if (in->report.limit != WIRE_LIMIT_NONE && in->report.limit != WIRE_LIMIT_WALL)
+			end_tree(in);
+		wait_for_event(in, poll, next);
 	}
-	if (!none_left)
-		kill_tree(in);
-	broker_stop();
-	/* Before the report: from then on a killed supervisor would leave it behind. */
-	if (in->scratch)
-		sweep_scratch(in->scratch);
-	send_report(in);
-	leave();
 }

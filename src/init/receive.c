@@ -180,6 +180,8 @@ int receive_plan(struct init *in)
 		fail(in, STAGE_START, 4, -EBADMSG);
 	for (int i = 0; i < 3; i++)
 		in->stdio[i] = control.fds[1 + i];
+	in->limits = order.limits;
+	in->keep_orphans = !!(order.flags & WIRE_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
 	take_supervisor(in, control.fds[4]);
 	receive_mounts(in);

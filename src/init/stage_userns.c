@@ -8,6 +8,7 @@
  * has written the maps before it sent the plan, and this process takes the ids by setresuid.
  */
 #include "init/init.h"
+#include "init/tree.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
@@ -95,7 +96,7 @@ void stage_userns(struct init *in)
 		r = raw2(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1);
 		if (r < 0)
 			fail(in, STAGE_USERNS, 13, r);
-		r = children_check();
+		r = tree_open(in);
 		if (r < 0)
 			fail(in, STAGE_USERNS, 15, r);
 		if (plan->flags & PLAN_SETIDS) {

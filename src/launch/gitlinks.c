@@ -63,8 +63,6 @@ struct noted {
 struct gitlinks {
 	struct arena arena;
 	struct noted *repos; /* as in the plan */
-	struct cordon_denial *denials;
-	size_t cap_denials;
 };
 
 struct walk {
@@ -251,23 +249,16 @@ static bool is_safe_module(const struct walk *w, int git_fd)
 static void add_denial(struct walk *w, const char *what, const char *target, const char *path,
 		       const char *held)
 {
-	struct cordon_result *res = &w->run->result;
 	struct arena *arena = &w->run->arena;
-	struct cordon_denial *v =
-		grow(arena, w->links->denials, res->n_denials, &w->links->cap_denials, sizeof(*v));
-	const char *copy = arena_strdup(arena, target);
-
-	if (!v || !copy)
-		return;
-	w->links->denials = v;
-	v[res->n_denials] = (struct cordon_denial){
+	const struct cordon_denial denial = {
 		.what = what,
-		.target = copy,
+		.target = arena_strdup(arena, target),
 		.rule = "fs.protect",
 		.fix = held ? git_hold_fix(arena, held, path) : NULL,
 	};
-	res->denials = v;
-	res->n_denials++;
+
+	if (denial.target)
+		result_deny(w->run, &denial);
 }
 
 /* As the caller would type it. */

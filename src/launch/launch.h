@@ -27,6 +27,7 @@
 #include "plan/wire.h"
 #include "probe/probe.h"
 
+#define BACKSTOP_MS 500	 /* after init should have acted, we do */
 #define GRAVEYARD_MAX 64 /* ended inits whose exit has not been collected yet */
 
 struct cordon_launcher {
@@ -68,9 +69,14 @@ void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
 /* Hands over the base of a plan; init builds it and waits. */
 int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned,
 		       const struct plan *plan, struct cordon_error *err);
-/* Hands over the plan and its descriptors: from here on init works. @maps: the id maps too. */
+/* flags of spawn_deliver() */
+#define DELIVER_MAPS 0x1	 /* the id maps, too */
+#define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
+
+/* Hands over the plan and its descriptors: from here on init works. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
-		  const struct plan *plan, const int stdio[3], int maps, struct cordon_error *err);
+		  const struct plan *plan, const struct wire_limits *limits, const int stdio[3],
+		  int flags, struct cordon_error *err);
 int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
 int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
@@ -146,6 +152,8 @@ int relay_is_over(const struct relay *relay);
 void relay_close_input(struct relay *relay, int epoll_fd);
 /* The tree is gone: what it wrote is still taken, what others may write to the pipe is not. */
 void relay_last_output(struct relay *relay);
+/* What was captured has been handed out; what still comes is counted and thrown away. */
+void relay_stop_capture(struct relay *relay);
 /* Joins head and tail; the bytes belong to the relay. */
 int relay_captured(struct relay *relay, struct cordon_output *ret);
 
@@ -166,9 +174,12 @@ struct cordon_run {
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
 	struct timespec started_at; /* as the time stamps of files are told */
+	pthread_mutex_t lock;	    /* held while the run is worked on, by whichever thread */
 	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
 	int reported, init_gone, over;
-	int closing; /* the tree is gone, and the streams know */
+	int orphaning,
+		orphaned; /* the command has ended and its result is there; the tree goes on */
+	int closing;	  /* the tree is gone, and the streams know */
 	struct wire_report report;
 	struct cordon_result result;
 	int error_set;
@@ -182,9 +193,14 @@ struct cordon_run {
 	struct cordon_policy *policy_copy;
 	struct cordon_run_options options;
 	const char **notes;
+	struct cordon_denial *denials; /* of the result */
+	size_t cap_denials;
 };
 
 void result_fill(struct cordon_run *run);
+/* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.
+ */
+void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 /* What went wrong inside, in words. */
 int result_stage_error(const struct plan *plan, const struct wire_report *report,
 		       struct cordon_error *err);

@@ -30,6 +30,11 @@ static void write_usage(struct json_writer *w, const struct cordon_result *res)
 	json_ms(w, "cpu_user_ms", res->cpu_user_ms);
 	json_ms(w, "cpu_system_ms", res->cpu_system_ms);
 	json_uint(w, "max_memory_bytes", res->max_memory_bytes);
+	json_uint(w, "procs_peak", res->procs_peak);
+	json_uint(w, "disk_bytes", res->disk_bytes);
+	/* There is no way out of a sandbox without a network. */
+	json_uint(w, "net_bytes_in", 0);
+	json_uint(w, "net_bytes_out", 0);
 	json_close_object(w);
 }
 
@@ -47,6 +52,10 @@ static void write_isolation(struct json_writer *w, const struct cordon_result *r
 	json_string(w, "level", cordon_level_name(res->level));
 	write_names(w, "layers", res->layers);
 	write_names(w, "missing", res->missing);
+	json_open_object(w, "limits");
+	for (size_t i = 0; i < res->n_limits; i++)
+		json_string(w, res->limits[i].limit, res->limits[i].by);
+	json_close_object(w);
 	json_close_object(w);
 }
 
@@ -102,6 +111,8 @@ int cordon_result_to_json(const struct cordon_result *res, int with_output, char
 	write_truncated(&w, res);
 	json_ms(&w, "duration_ms", res->duration_ms);
 	json_ms(&w, "setup_ms", res->setup_ms);
+	json_ms(&w, "run_ms", res->run_ms);
+	json_ms(&w, "teardown_ms", res->teardown_ms);
 	write_usage(&w, res);
 	write_isolation(&w, res);
 	write_denials(&w, res);

@@ -289,6 +289,12 @@ int relay_captured(struct relay *r, struct cordon_output *ret)
 	return 0;
 }
 
+void relay_stop_capture(struct relay *r)
+{
+	if (r->mode == CORDON_STREAM_CAPTURE)
+		r->mode = CORDON_STREAM_NULL;
+}
+
 /* Nothing more comes; what the cleaner holds back goes out. */
 static void end_output(struct relay *r, int epoll_fd)
 {

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Putting the account of a run together, from init's report and the supervisor's own knowledge. */
 #include <errno.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/stage.h"
+#include "base/units.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 
+#define STATUS_TIMEOUT 124
+#define STATUS_KILLED 137
 #define PLAN_OP_BASE 100 /* init reports the plan's steps as this plus their index */
 
 static const char *const kind_names[] = {
@@ -19,6 +23,12 @@ static const char *const kind_names[] = {
 	[CORDON_KIND_CANCELLED] = "cancelled",
 	[CORDON_KIND_SPAWN_FAILED] = "spawn_failed",
 	[CORDON_KIND_SANDBOX_ERROR] = "sandbox_error",
+	[CORDON_KIND_MEMORY] = "memory",
+	[CORDON_KIND_CPU_TIME] = "cpu_time",
+	[CORDON_KIND_OUTPUT] = "output",
+	[CORDON_KIND_DISK] = "disk",
+	[CORDON_KIND_PROCS] = "procs",
+	[CORDON_KIND_DENIED] = "denied",
 };
 _Static_assert(ARRAY_SIZE(kind_names) == CORDON_KIND_MAX, "a name for each kind");
 
@@ -155,17 +165,46 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 	return -1;
 }
 
+/* How the command's own process ended. */
 static void fill_ended(struct cordon_result *res, int status)
 {
 	if (WIFSIGNALED(status)) {
 		res->kind = CORDON_KIND_SIGNALED;
 		res->signal = WTERMSIG(status);
-		res->status = 128 + res->signal;
+		res->status = STATUS_KILLED - SIGKILL + res->signal;
 	} else {
 		res->kind = CORDON_KIND_EXITED;
 		res->exit_code = WEXITSTATUS(status);
 		res->status = res->exit_code;
 	}
+}
+
+/* Why the run was ended, if it was. */
+static int ending_kind(const struct cordon_run *run)
+{
+	static const int kinds[] = {
+		[WIRE_LIMIT_WALL] = CORDON_KIND_TIMEOUT,
+		[WIRE_LIMIT_MEMORY] = CORDON_KIND_MEMORY,
+		[WIRE_LIMIT_CPU_TIME] = CORDON_KIND_CPU_TIME,
+		[WIRE_LIMIT_PROCS] = CORDON_KIND_PROCS,
+	};
+	uint32_t limit = run->report.limit;
+
+	if (run->reported && limit > WIRE_LIMIT_NONE && limit < ARRAY_SIZE(kinds))
+		return kinds[limit];
+	/* A command that was over before it could be ended has ended by itself. */
+	return run->reported && !run->report.obeyed ? CORDON_KIND_NONE : run->ending;
+}
+
+static void fill_ending(struct cordon_result *res, int kind)
+{
+	if (kind == CORDON_KIND_NONE)
+		return;
+	res->kind = kind;
+	res->status = kind == CORDON_KIND_TIMEOUT || kind == CORDON_KIND_CPU_TIME ? STATUS_TIMEOUT
+										  : STATUS_KILLED;
+	if (res->exit_code < 0 && !res->signal)
+		res->signal = SIGKILL;
 }
 
 static void fill_failed(struct cordon_run *run)
@@ -190,14 +229,13 @@ static void fill_kind(struct cordon_run *run)
 		res->error = run->error;
 		res->kind = CORDON_KIND_SANDBOX_ERROR;
 		res->status = 125;
-	} else if (run->reported && run->report.type == WIRE_ENDED) {
-		fill_ended(res, run->report.wait_status);
-	} else if (run->reported) {
+	} else if (run->reported && run->report.type == WIRE_FAILED) {
 		fill_failed(run);
+	} else if (run->report.type == WIRE_ENDED || run->report.type == WIRE_ORPHANED) {
+		fill_ended(res, run->report.wait_status);
+		fill_ending(res, ending_kind(run));
 	} else if (run->ending) {
-		res->kind = run->ending;
-		res->status = run->ending == CORDON_KIND_TIMEOUT ? 124 : 137;
-		res->signal = 9;
+		fill_ending(res, run->ending);
 	} else {
 		res->kind = CORDON_KIND_SANDBOX_ERROR;
 		res->status = 125;
@@ -210,7 +248,7 @@ static void fill_times(struct cordon_run *run)
 {
 	struct cordon_result *res = &run->result;
 	const struct wire_report *rep = &run->report;
-	uint64_t start = run->started_ns, end = clock_ns();
+	uint64_t start = run->started_ns, end_of_all = clock_ns(), end = end_of_all;
 
 	for (int i = 0; i < STAGE_MAX && i < CORDON_STAMPS_MAX; i++)
 		if (rep->stamps_ns[i] > start)
@@ -223,7 +261,82 @@ static void fill_times(struct cordon_run *run)
 				: 0;
 	res->cpu_user_ms = (double)rep->user_us / 1e3;
 	res->cpu_system_ms = (double)rep->system_us / 1e3;
-	res->max_memory_bytes = rep->max_rss_kib * 1024;
+	res->max_memory_bytes = rep->memory_bytes;
+	res->procs_peak = rep->procs;
+	res->disk_bytes = rep->disk_bytes;
+	if (rep->command_ended_ns && rep->stamps_ns[STAGE_EXEC]) {
+		res->run_ms = (double)(rep->command_ended_ns - rep->stamps_ns[STAGE_EXEC]) / 1e6;
+		res->teardown_ms = (double)(end_of_all - rep->command_ended_ns) / 1e6;
+	}
+}
+
+void result_deny(struct cordon_run *run, const struct cordon_denial *denial)
+{
+	struct cordon_result *res = &run->result;
+
+	if (res->n_denials == run->cap_denials) {
+		size_t cap = run->cap_denials ? 2 * run->cap_denials : 8;
+		struct cordon_denial *v = arena_alloc(&run->arena, cap * sizeof(*v));
+
+		if (!v)
+			return;
+		if (res->n_denials)
+			memcpy(v, run->denials, res->n_denials * sizeof(*v));
+		run->denials = v;
+		run->cap_denials = cap;
+	}
+	run->denials[res->n_denials++] = *denial;
+	res->denials = run->denials;
+}
+
+static void deny_limit(struct cordon_run *run, const char *what, const char *rule,
+		       const char *target, const char *fix)
+{
+	const struct cordon_denial denial = {
+		.what = what,
+		.rule = rule,
+		.target = target,
+		.fix = fix,
+	};
+
+	if (target && fix)
+		result_deny(run, &denial);
+}
+
+/* Limits that were reached, and what would have been enough. */
+static void fill_limits(struct cordon_run *run)
+{
+	const struct plan_limits *l = &run->plan->limits;
+	struct arena *a = &run->arena;
+	char size[UNITS_TEXT_MAX], more[UNITS_TEXT_MAX];
+	const struct cordon_result *res = &run->result;
+
+	if (run->report.hits & WIRE_HIT_PROCS || res->kind == CORDON_KIND_PROCS)
+		deny_limit(run, "procs", "limits.procs",
+			   arena_printf(a, "%ju tasks", (uintmax_t)l->procs),
+			   arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2));
+	if (run->report.hits & WIRE_HIT_DISK)
+		deny_limit(run, "disk", "limits.disk",
+			   arena_printf(a, "%s in private directories",
+					units_format_size((int64_t)l->disk_bytes, size)),
+			   arena_printf(a, "--disk %s",
+					units_format_size((int64_t)l->disk_bytes * 2, more)));
+	if (res->kind == CORDON_KIND_MEMORY)
+		deny_limit(run, "memory", "limits.memory",
+			   arena_strdup(a, units_format_size((int64_t)l->memory_bytes, size)),
+			   arena_printf(a, "-m %s",
+					units_format_size((int64_t)l->memory_bytes * 2, more)));
+	if (res->kind == CORDON_KIND_CPU_TIME)
+		deny_limit(run, "cpu_time", "limits.cpu_time",
+			   arena_strdup(a, units_format_duration((int64_t)l->cpu_time_ms, size)),
+			   arena_printf(a, "--cpu-time %s",
+					units_format_duration((int64_t)l->cpu_time_ms * 2, more)));
+	if (res->kind == CORDON_KIND_SIGNALED && res->signal == SIGXFSZ &&
+	    run->plan->limits.file_size_bytes >= 0)
+		deny_limit(run, "file_size", "limits.file_size",
+			   arena_strdup(a, units_format_size(l->file_size_bytes, size)),
+			   arena_printf(a, "--file-size %s",
+					units_format_size(l->file_size_bytes * 2, more)));
 }
 
 static void fill_output(struct relay *relay, struct cordon_output *out)
@@ -259,5 +372,8 @@ void result_fill(struct cordon_run *run)
 	    !run->error_set) {
 		res->layers = (const char *const *)run->plan->layers;
 		res->missing = (const char *const *)run->plan->missing;
+		res->limits = run->plan->held;
+		res->n_limits = run->plan->n_held;
+		fill_limits(run);
 	}
 }

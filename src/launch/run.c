@@ -3,10 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -29,21 +30,48 @@ const char *const *cordon_run_notes(const struct cordon_run *run)
 
 const struct cordon_result *cordon_run_result(const struct cordon_run *run)
 {
-	return run->over ? &run->result : NULL;
+	return run->over || run->orphaned ? &run->result : NULL;
 }
 
-/* Ends the tree, whatever it does: by init's death, or by init where there is no pid namespace. */
+static int tree_is_gone(const struct cordon_run *run)
+{
+	return run->reported || run->init_gone;
+}
+
+/* Not by way of init, which does not answer. Without a pid namespace there is no other way. */
+static void end_by_force(struct cordon_run *run)
+{
+	if (run->spawned.level == PLAN_LEVEL_NAMESPACES)
+		sys_pidfd_send_signal(run->spawned.pid_fd, SIGKILL);
+}
+
+static int set_clock(struct cordon_run *run, uint64_t ms)
+{
+	const struct itimerspec spec = {
+		.it_value = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000L },
+	};
+	int r;
+
+	if (run->timer_fd >= 0)
+		return timerfd_settime(run->timer_fd, 0, &spec, NULL) < 0 ? -errno : 0;
+	r = run->timer_fd = sys_timerfd(ms);
+	if (r >= 0)
+		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, r, EPOLLIN, 0);
+	return r;
+}
+
+/* Init ends the tree and tells what it used; if it does not in time, it is ended itself. */
 static void end_tree(struct cordon_run *run, int kind)
 {
 	const struct wire_order order = { .type = WIRE_KILL };
+	int was_ending = run->ending;
 
-	if (run->ending || run->reported || run->init_gone)
+	if (tree_is_gone(run) || run->over)
 		return;
-	run->ending = kind;
-	if (run->spawned.level == PLAN_LEVEL_NAMESPACES)
-		sys_pidfd_send_signal(run->spawned.pid_fd, SIGKILL);
-	else
-		spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+	if (!was_ending)
+		run->ending = kind;
+	if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 || set_clock(run, BACKSTOP_MS) < 0)
+		end_by_force(run);
 }
 
 static void read_report(struct cordon_run *run)
@@ -54,7 +82,8 @@ static void read_report(struct cordon_run *run)
 		return;
 	n = recv(run->spawned.ctl_fd, &run->report, sizeof(run->report), MSG_DONTWAIT);
 	if (n == (ssize_t)sizeof(run->report)) {
-		run->reported = 1;
+		run->reported = run->report.type != WIRE_ORPHANED;
+		run->orphaning = run->report.type == WIRE_ORPHANED;
 	} else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
 		/* Init is on its way out without a word: its pidfd tells when the tree is gone. */
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
@@ -75,13 +104,18 @@ static void check_clock(struct cordon_run *run)
 {
 	uint64_t expirations;
 
-	if (run->timer_fd >= 0 && read(run->timer_fd, &expirations, sizeof(expirations)) > 0)
-		end_tree(run, CORDON_KIND_TIMEOUT);
+	if (run->timer_fd < 0 || read(run->timer_fd, &expirations, sizeof(expirations)) <= 0 ||
+	    tree_is_gone(run))
+		return;
+	if (!run->ending)
+		run->ending = CORDON_KIND_TIMEOUT;
+	end_by_force(run);
 }
 
-static int tree_is_gone(const struct cordon_run *run)
+static void check_output(struct cordon_run *run)
 {
-	return run->reported || run->init_gone;
+	if (run->plan->limits.output_end && (run->out.truncated || run->err.truncated))
+		end_tree(run, CORDON_KIND_OUTPUT);
 }
 
 static int pump_streams(struct cordon_run *run, struct cordon_error *err)
@@ -120,10 +154,22 @@ static void finish(struct cordon_run *run)
 		run->scratch_parent_fd = -1;
 		run->scratch = NULL;
 	}
-	result_fill(run);
+	if (!run->orphaned)
+		result_fill(run);
 }
 
-int cordon_run_process(struct cordon_run *run, struct cordon_error *err)
+/* The command has ended, its tree goes on: the result is made of what there is. */
+static void finish_command(struct cordon_run *run)
+{
+	run->orphaning = 0;
+	run->orphaned = 1;
+	result_fill(run);
+	/* What was captured belongs to the result now; what comes is only counted. */
+	relay_stop_capture(&run->out);
+	relay_stop_capture(&run->err);
+}
+
+static int process(struct cordon_run *run, struct cordon_error *err)
 {
 	struct epoll_event events[EVENTS];
 	int r;
@@ -145,10 +191,23 @@ int cordon_run_process(struct cordon_run *run, struct cordon_error *err)
 	r = pump_streams(run, err);
 	if (r < 0)
 		return r;
+	if (run->orphaning)
+		finish_command(run);
+	check_output(run);
 	if (!tree_is_gone(run) || !relay_is_over(&run->out) || !relay_is_over(&run->err))
-		return 0;
+		return run->orphaned;
 	finish(run);
 	return 1;
+}
+
+int cordon_run_process(struct cordon_run *run, struct cordon_error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&run->lock);
+	r = process(run, err);
+	pthread_mutex_unlock(&run->lock);
+	return r;
 }
 
 int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err)
@@ -173,26 +232,53 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 	}
 }
 
+static int check_signal(int signal, struct cordon_error *err)
+{
+	if (signal >= 1 && signal <= 64)
+		return 0;
+	return cordon_err(err, CORDON_E_USAGE, 0, "there is no signal %d", signal);
+}
+
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err)
 {
 	const struct wire_order order = { .type = WIRE_SIGNAL, .arg = (uint32_t)signal };
-	int r;
+	int r = check_signal(signal, err);
 
-	if (signal < 1 || signal > 64)
-		return cordon_err(err, CORDON_E_USAGE, 0, "there is no signal %d", signal);
-	if (run->over || tree_is_gone(run))
-		return 0;
-	r = spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&run->lock);
+	if (!run->over && !tree_is_gone(run))
+		r = spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+	pthread_mutex_unlock(&run->lock);
 	if (r < 0 && r != -EPIPE)
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot send signal %d", signal);
+	return 0;
+}
+
+int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err)
+{
+	const struct wire_order order = { .type = WIRE_END, .arg = (uint32_t)signal };
+	int r = check_signal(signal, err);
+
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&run->lock);
+	if (!run->over && !tree_is_gone(run) && !run->ending) {
+		run->ending = CORDON_KIND_CANCELLED;
+		if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 ||
+		    set_clock(run, run->plan->limits.grace_ms + BACKSTOP_MS) < 0)
+			end_by_force(run);
+	}
+	pthread_mutex_unlock(&run->lock);
 	return 0;
 }
 
 int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err)
 {
 	(void)err;
-	if (!run->over)
-		end_tree(run, CORDON_KIND_CANCELLED);
+	pthread_mutex_lock(&run->lock);
+	end_tree(run, CORDON_KIND_CANCELLED);
+	pthread_mutex_unlock(&run->lock);
 	return 0;
 }
 
@@ -200,6 +286,7 @@ int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err)
 static void wait_for_end(struct cordon_run *run)
 {
 	end_tree(run, CORDON_KIND_CANCELLED);
+	end_by_force(run);
 	while (!tree_is_gone(run)) {
 		struct pollfd p = { .fd = run->spawned.pid_fd, .events = POLLIN };
 
@@ -232,5 +319,6 @@ void cordon_run_free(struct cordon_run *run)
 	plan_free(run->plan);
 	cordon_policy_free(run->policy_copy);
 	arena_done(&run->arena);
+	pthread_mutex_destroy(&run->lock);
 	free(run);
 }

@@ -243,12 +243,15 @@ int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struc
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
-		  const int stdio[3], int maps, struct cordon_error *err)
+		  const struct wire_limits *limits, const int stdio[3], int flags,
+		  struct cordon_error *err)
 {
-	struct wire_order order = { .type = WIRE_PLAN };
+	struct wire_order order = { .type = WIRE_PLAN, .limits = *limits };
 	int fds[5] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
 
-	if (maps)
+	if (flags & DELIVER_KEEP_ORPHANS)
+		order.flags |= WIRE_KEEP_ORPHANS;
+	if (flags & DELIVER_MAPS)
 		r = give_ids(s, plan->block, err);
 	if (r < 0)
 		return r;

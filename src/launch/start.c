@@ -17,7 +17,6 @@
 #include "sys/calls.h"
 
 #define PLAN_TRIES 4
-#define DEFAULT_WALL_MS 30000
 #define DEFAULT_CAPTURE_BYTES (1 << 20)
 
 static int copy_strings(struct arena *arena, const char *const *from, const char *const **ret)
@@ -148,7 +147,7 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 	const struct cordon_stream *streams[3] = { &o->in, &o->out, &o->err };
 
 	for (int i = 0; i < 3; i++) {
-		int64_t limit = run->plan->output_bytes;
+		int64_t limit = run->plan->limits.output_bytes;
 		int r, mode = streams[i]->mode;
 		int fits = i == 0 ? mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_FD ||
 					    mode == CORDON_STREAM_DATA
@@ -160,6 +159,11 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 					  i, mode);
 		if (limit < 0 && mode == CORDON_STREAM_CAPTURE)
 			limit = DEFAULT_CAPTURE_BYTES;
+		if (i == 1 && limit < 0 && run->plan->limits.output_end) {
+			cordon_err(err, CORDON_E_POLICY, 0,
+				   "limits.output_end without limits.output has no meaning");
+			return cordon_err_hint(err, "say how much: --max-output SIZE");
+		}
 		r = relay_init(relays[i], streams[i], i == 0, limit, &guest_fds[i], err);
 		if (r < 0)
 			return r;
@@ -169,15 +173,10 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 	return 0;
 }
 
-static int64_t wall_ms(const struct cordon_run *run)
-{
-	if (run->plan->wall_ms >= 0)
-		return run->plan->wall_ms;
-	return run->options.default_wall_ms == 0 ? DEFAULT_WALL_MS : run->options.default_wall_ms;
-}
-
+/* Init keeps the time. This clock is for an init that does not get to it, stuck in its set-up. */
 static int watch(struct cordon_run *run, struct cordon_error *err)
 {
+	const struct plan_limits *l = &run->plan->limits;
 	int r = 0;
 
 	if (run->epoll_fd < 0)
@@ -186,12 +185,32 @@ static int watch(struct cordon_run *run, struct cordon_error *err)
 		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.ctl_fd, EPOLLIN, 0);
 	if (r >= 0)
 		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.pid_fd, EPOLLIN, 0);
-	if (r >= 0 && run->timer_fd < 0 && wall_ms(run) > 0) {
-		run->timer_fd = r = sys_timerfd((uint64_t)wall_ms(run));
+	if (r >= 0 && run->timer_fd < 0 && l->wall_ms) {
+		run->timer_fd = r = sys_timerfd(l->wall_ms + l->grace_ms + BACKSTOP_MS);
 		if (r >= 0)
 			r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, r, EPOLLIN, 0);
 	}
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot watch the run") : 0;
+}
+
+static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon_error *err)
+{
+	const struct plan_limits *l = &run->plan->limits;
+	const struct wire_limits limits = {
+		.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
+		.grace_ns = l->grace_ms * 1000000u,
+		.memory_bytes = l->memory_bytes,
+		.cpu_milli = l->cpu_milli,
+		.cpu_time_ns = l->cpu_time_ms * 1000000u,
+		.procs = l->procs,
+		.end_at_procs = l->end_at_procs,
+	};
+	int flags = run->is_parked ? 0 : DELIVER_MAPS;
+
+	if (run->options.orphans == CORDON_ORPHANS_KEEP)
+		flags |= DELIVER_KEEP_ORPHANS;
+	return spawn_deliver(run->launcher, &run->spawned, run->plan, &limits, guest_fds, flags,
+			     err);
 }
 
 static void close_guest_ends(const int fds[3])
@@ -204,7 +223,6 @@ static void close_guest_ends(const int fds[3])
 static int start_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err)
 {
-	struct cordon_launcher *l = run->launcher;
 	int guest_fds[3] = { -1, -1, -1 }, r = 0;
 
 	if (level != PLAN_LEVEL_NAMESPACES || run->parked.spawned.pid_fd < 0)
@@ -216,7 +234,7 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = watch(run, err);
 	if (r == 0)
-		r = spawn_deliver(l, &run->spawned, run->plan, guest_fds, !run->is_parked, err);
+		r = deliver(run, guest_fds, err);
 	close_guest_ends(guest_fds);
 	if (r == 0) {
 		/* Registers the streams; what the caller already has for the guest goes now. */
@@ -363,6 +381,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 		parked_done(launcher, parked);
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	}
+	pthread_mutex_init(&run->lock, NULL);
 	run->launcher = launcher;
 	run->started_ns = clock_ns();
 	/* The coarse clock is the one that files are stamped with. */

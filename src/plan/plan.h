@@ -36,6 +36,22 @@ struct plan_input {
 	/* Level landlock: a directory of mode 0700 the launcher made for this run, with a directory
 	 * "home" in it. */
 	const char *tmpdir;
+	bool has_cgroup;     /* one of the run's own holds memory, tasks and CPU time ... */
+	bool has_cgroup_cpu; /* ... and the share of the CPUs */
+};
+
+/* Limits that somebody has to watch; 0 = none, unless said otherwise. */
+struct plan_limits {
+	uint64_t wall_ms;
+	int64_t output_bytes;	 /* -1 = not set */
+	int64_t file_size_bytes; /* -1 = not set */
+	bool output_end;	 /* reaching it ends the run */
+	uint64_t grace_ms;
+	uint64_t memory_bytes;
+	uint64_t cpu_milli, cpu_time_ms;
+	uint64_t procs;	       /* what the kernel holds the tree to */
+	uint64_t end_at_procs; /* the run is ended beyond it */
+	uint64_t disk_bytes;   /* what the tmpfs lets the command have */
 };
 
 /*
@@ -76,8 +92,9 @@ struct plan {
 	const char **notes;   /* remarks for a terminal, one line each; NULL-terminated */
 	const char **layers;  /* for the receipt; NULL-terminated */
 	const char **missing; /* for the receipt; NULL-terminated */
-	int64_t wall_ms;      /* -1 = no limit */
-	int64_t output_bytes; /* -1 = not set */
+	struct plan_limits limits;
+	struct cordon_held *held;
+	size_t n_held;
 };
 
 /* The caller frees *ret with plan_free(). Nothing on the machine is changed. */

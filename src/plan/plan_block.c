@@ -90,10 +90,6 @@ static int fill_header(struct build *b, struct plan_header *h)
 	h->handled_fs = m->landlock_fs;
 	h->handled_net = namespaces ? 0 : m->landlock_net;
 	h->scoped = m->landlock_scoped;
-	if (namespaces) {
-		h->tmpfs_bytes = (uint64_t)POLICY_DEFAULT_DISK_BYTES;
-		h->tmpfs_inodes = h->tmpfs_bytes / 4096;
-	}
 	r = plan_build_ids(b, h);
 	if (r < 0)
 		return r;

@@ -87,7 +87,7 @@ static int describe(struct build *b)
 		const char *name;
 		bool is_missing;
 	} gaps[] = {
-		{ "cgroup", true },
+		{ "cgroup", !b->in->has_cgroup },
 		{ "uid", !has_namespaces && b->is_root && !b->policy->user },
 		{ "procs", !has_namespaces && b->is_root && !b->policy->user },
 		{ "metadata", !has_namespaces },
@@ -105,6 +105,8 @@ static int describe(struct build *b)
 		r = add_landlock(b);
 	if (r == 0)
 		r = add_all(b, &b->layers, always, ARRAY_SIZE(always));
+	if (r == 0 && b->in->has_cgroup)
+		r = plan_list_add(b, &b->layers, "cgroup");
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(gaps); i++) {
 		if (gaps[i].is_missing)
 			r = plan_list_add(b, &b->missing, gaps[i].name);
@@ -259,8 +261,8 @@ static void hand_over(struct build *b)
 	b->plan->repos = b->repos;
 	b->plan->n_repos = b->n_repos;
 	b->plan->cwd = b->cwd_real;
-	b->plan->wall_ms = b->policy->wall_ms;
-	b->plan->output_bytes = b->policy->output_bytes;
+	b->plan->held = b->held;
+	b->plan->n_held = b->n_held;
 }
 
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err)

@@ -167,17 +167,34 @@ static void put_landlock(struct json_writer *w, const struct plan_header *h)
 
 static void put_limits(struct json_writer *w, const struct plan *plan, const struct plan_header *h)
 {
+	const struct plan_limits *l = &plan->limits;
+
 	json_open_object(w, "limits");
-	if (plan->wall_ms >= 0)
-		json_int(w, "wall_ms", plan->wall_ms);
-	if (plan->output_bytes >= 0)
-		json_int(w, "output_bytes", plan->output_bytes);
+	if (l->wall_ms)
+		json_uint(w, "wall_ms", l->wall_ms);
+	json_uint(w, "grace_ms", l->grace_ms);
+	if (l->memory_bytes)
+		json_uint(w, "memory_bytes", l->memory_bytes);
+	if (l->cpu_milli)
+		json_uint(w, "cpu_milli", l->cpu_milli);
+	if (l->cpu_time_ms)
+		json_uint(w, "cpu_time_ms", l->cpu_time_ms);
+	if (l->end_at_procs)
+		json_uint(w, "end_at_procs", l->end_at_procs);
+	if (l->output_bytes >= 0)
+		json_int(w, "output_bytes", l->output_bytes);
+	if (l->output_end)
+		json_bool(w, "output_end", 1);
 	if (h->tmpfs_bytes) {
 		json_uint(w, "disk_bytes", h->tmpfs_bytes);
 		json_uint(w, "disk_inodes", h->tmpfs_inodes);
 	}
 	for (uint32_t i = 0; i < h->n_rlimits; i++)
 		json_uint(w, rlimit_names[h->rlimits[i].resource], h->rlimits[i].hard);
+	json_open_object(w, "held_by");
+	for (size_t i = 0; i < plan->n_held; i++)
+		json_string(w, plan->held[i].limit, plan->held[i].by);
+	json_close_object(w);
 	json_close_object(w);
 }
 

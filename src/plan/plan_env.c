@@ -312,38 +312,3 @@ int plan_build_ids(struct build *b, struct plan_header *h)
 	h->inner_gid = b->is_root && namespaces ? INNER_ID : gid;
 	return 0;
 }
-
-/* A limit can be lowered by anyone and raised by nobody but root. */
-static void put_limit(struct plan_header *h, int resource, uint64_t value)
-{
-	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits++];
-	struct rlimit now;
-
-	if (getrlimit(resource, &now) == 0 && now.rlim_max < value)
-		value = now.rlim_max;
-	limit->resource = (uint32_t)resource;
-	limit->soft = limit->hard = value;
-}
-
-int plan_build_limits(struct build *b, struct plan_header *h)
-{
-	const struct cordon_policy *p = b->policy;
-	uint64_t procs = (uint64_t)(p->procs >= 0 ? p->procs : POLICY_DEFAULT_PROCS);
-
-	/* Not 0: a core pattern with a pipe would still run its program then. */
-	put_limit(h, RLIMIT_CORE, 1);
-	put_limit(h, RLIMIT_NOFILE,
-		  (uint64_t)(p->open_files >= 0 ? p->open_files : POLICY_DEFAULT_OPEN_FILES));
-	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
-		/* Counted for each user namespace since Linux 5.14; init is one of them. */
-		put_limit(h, RLIMIT_NPROC, procs + 1);
-	} else if (h->outer_uid != 0) {
-		int others = probe_user_tasks(h->outer_uid);
-
-		if (others < 0)
-			return cordon_err(b->err, CORDON_E_SYSTEM, -others,
-					  "cannot count the tasks of user %u", h->outer_uid);
-		put_limit(h, RLIMIT_NPROC, procs + (uint64_t)others);
-	}
-	return 0;
-}

@@ -121,6 +121,8 @@ struct build {
 	size_t n_holds, cap_holds;
 	struct plan_repo *repos;
 	size_t n_repos, cap_repos;
+	struct cordon_held *held;
+	size_t n_held, cap_held;
 	int *mount_fds;
 	size_t n_mount_fds, cap_mount_fds;
 
@@ -143,10 +145,12 @@ int plan_write_block(struct build *b);
 /* plan_env.c */
 int plan_find_home(struct build *b);
 int plan_build_env(struct build *b);
-int plan_build_limits(struct build *b, struct plan_header *h);
 int plan_build_ids(struct build *b, struct plan_header *h);
 /* Is @dir, a real path, a home directory or does it contain one? */
 bool plan_holds_home(const struct build *b, const char *dir);
+
+/* plan_limits.c */
+int plan_build_limits(struct build *b, struct plan_header *h);
 
 /* plan_path.c */
 struct resolved {

@@ -31,29 +31,64 @@ enum wire_order_type {
 	WIRE_BASE,     /* fds: plan memfd, supervisor's pidfd; only the base of it, then wait */
 	WIRE_MOUNTS,   /* fds: the next `count` detached mounts, in the plan's order */
 	WIRE_SIGNAL,   /* send `arg` to the command's process group */
+	WIRE_END,      /* send `arg` to the command's process group, end the tree after the grace */
 	WIRE_KILL,     /* end the tree and report */
 	WIRE_JANITOR,  /* fds: see launch/holds.c; this process only tidies up */
 };
 
+/* What init watches; 0 = no such limit. */
+struct wire_limits {
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	uint64_t grace_ns;
+	uint64_t memory_bytes;
+	uint64_t cpu_milli, cpu_time_ns;
+	uint64_t procs;	       /* held by the kernel; to notice that it was reached */
+	uint64_t end_at_procs; /* held by nobody else */
+};
+
+/* wire_order.flags of WIRE_PLAN */
+#define WIRE_KEEP_ORPHANS 0x1u /* the tree outlives the command */
+
 struct wire_order {
-	uint32_t type, arg, count, pad;
+	uint32_t type, arg, count, flags;
+	struct wire_limits limits;	      /* WIRE_PLAN */
 	int64_t fault_countdown, fault_errno; /* test builds only */
 };
 
 enum wire_report_type {
 	WIRE_FAILED = 1, /* a stage failed: the command never ran */
 	WIRE_ENDED,	 /* the command ran and its whole tree is gone */
+	WIRE_ORPHANED,	 /* the command ended, what it left goes on (WIRE_KEEP_ORPHANS) */
 };
+
+/* The limit that ended a run. */
+enum wire_limit {
+	WIRE_LIMIT_NONE = 0,
+	WIRE_LIMIT_WALL,
+	WIRE_LIMIT_MEMORY,
+	WIRE_LIMIT_CPU_TIME,
+	WIRE_LIMIT_PROCS,
+};
+
+/* Limits that were reached and only refused something: wire_report.hits */
+#define WIRE_HIT_PROCS 0x1u
+#define WIRE_HIT_DISK 0x2u
 
 struct wire_report {
 	uint32_t type;
 	uint32_t stage, op;
 	int32_t sys_errno;
 	int32_t wait_status; /* as waitpid gives it */
-	uint32_t pad;
+	uint32_t limit;	     /* enum wire_limit */
+	uint32_t hits;
+	uint32_t obeyed;	       /* the supervisor wanted it to end */
 	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
+	uint64_t command_ended_ns;
 	uint64_t ended_ns;
-	uint64_t user_us, system_us, max_rss_kib;
+	uint64_t user_us, system_us;
+	uint64_t memory_bytes; /* highest use of the whole tree that was seen */
+	uint64_t procs;	       /* highest number of tasks that was seen */
+	uint64_t disk_bytes;   /* highest use of the private directories that was seen */
 };
 
 #endif

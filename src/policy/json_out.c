@@ -66,6 +66,7 @@ static void write_value(struct json_writer *w, const struct cordon_policy *polic
 	case POLICY_TYPE_ENV_NAMES:
 	case POLICY_TYPE_COMMANDS:
 	case POLICY_TYPE_LAYERS:
+	case POLICY_TYPE_LIMITS:
 		write_list(w, name, at);
 		break;
 	case POLICY_TYPE_ENV_VALUES:
@@ -89,6 +90,9 @@ static void write_value(struct json_writer *w, const struct cordon_policy *polic
 		break;
 	case POLICY_TYPE_SIZE:
 		json_string(w, name, units_format_size(*(const int64_t *)at, text));
+		break;
+	case POLICY_TYPE_SHARE:
+		json_raw(w, name, units_format_share(*(const int64_t *)at, text));
 		break;
 	case POLICY_TYPE_MAX:
 		break;

@@ -134,6 +134,11 @@ static int read_number(struct reader *rd, const struct policy_key *key,
 {
 	if (value->type == JSON_INTEGER)
 		return policy_put_int(rd->policy, key, value->integer, rd->err);
+	/* A share reads best as a plain number; its text is what the units know. */
+	if (key->type == POLICY_TYPE_SHARE && value->type == JSON_NUMBER)
+		return policy_put(rd->policy, key, value->text, NULL, rd->err);
+	if (key->type == POLICY_TYPE_SHARE)
+		return wrong_type(rd, key->name, "a number such as 0.5", value);
 	if (key->type == POLICY_TYPE_COUNT)
 		return wrong_type(rd, key->name, "a whole number", value);
 	if (value->type == JSON_STRING)
@@ -153,12 +158,14 @@ static int read_value(struct reader *rd, const struct policy_key *key,
 	case POLICY_TYPE_ENV_NAMES:
 	case POLICY_TYPE_COMMANDS:
 	case POLICY_TYPE_LAYERS:
+	case POLICY_TYPE_LIMITS:
 		return read_list(rd, key, value);
 	case POLICY_TYPE_ENV_VALUES:
 		return read_env(rd, key, value);
 	case POLICY_TYPE_DURATION:
 	case POLICY_TYPE_COUNT:
 	case POLICY_TYPE_SIZE:
+	case POLICY_TYPE_SHARE:
 		return read_number(rd, key, value);
 	case POLICY_TYPE_BOOL:
 		if (value->type != JSON_TRUE && value->type != JSON_FALSE)

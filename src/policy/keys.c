@@ -16,6 +16,13 @@
 #define OPEN_FILES_MIN 4	   /* stdio and the one descriptor that a dynamic linker needs */
 #define OPEN_FILES_MAX (1LL << 20) /* the kernel's default for fs.nr_open */
 #define OUTPUT_MAX (1LL << 40)
+#define GRACE_MS_MAX (3600LL * 1000)
+#define MEMORY_MIN (1LL << 20) /* less does not hold the smallest program */
+#define SIZE_MAX_ANY (1LL << 50)
+#define CPU_MILLI_MIN 10
+#define CPU_MILLI_MAX (4096LL * 1000)
+#define CPU_TIME_MS_MIN 10 /* what the kernel's clocks tell for a process of somebody else's */
+#define DISK_MIN (64LL << 10)
 
 const struct policy_key policy_keys[] = {
 	{
@@ -111,6 +118,30 @@ const struct policy_key policy_keys[] = {
 		.doc = "Time after which the run is ended: 500ms, 30s, 5m, 1h.",
 	},
 	{
+		.name = "limits.grace",
+		.type = POLICY_TYPE_DURATION,
+		.offset = AT(grace_ms),
+		.min = 0,
+		.max = GRACE_MS_MAX,
+		.flag = "grace",
+		.arg = "DURATION",
+		.default_text = "1s",
+		.doc = "Time between the signal that asks a run to end and the one that ends it; "
+		       "0s asks nothing.",
+	},
+	{
+		.name = "limits.memory",
+		.type = POLICY_TYPE_SIZE,
+		.offset = AT(memory_bytes),
+		.min = MEMORY_MIN,
+		.max = SIZE_MAX_ANY,
+		.short_flag = 'm',
+		.flag = "memory",
+		.arg = "SIZE",
+		.default_text = "none on the command line, 256M in the API",
+		.doc = "Memory that the whole run really uses, its private directories included.",
+	},
+	{
 		.name = "limits.procs",
 		.type = POLICY_TYPE_COUNT,
 		.offset = AT(procs),
@@ -121,6 +152,28 @@ const struct policy_key policy_keys[] = {
 		.arg = "N",
 		.default_text = "256",
 		.doc = "Processes and threads of the whole run together.",
+	},
+	{
+		.name = "limits.cpu",
+		.type = POLICY_TYPE_SHARE,
+		.offset = AT(cpu_milli),
+		.min = CPU_MILLI_MIN,
+		.max = CPU_MILLI_MAX,
+		.flag = "cpus",
+		.arg = "F",
+		.default_text = "none",
+		.doc = "CPUs that the whole run may keep busy on average: 0.5, 1, 2.5.",
+	},
+	{
+		.name = "limits.cpu_time",
+		.type = POLICY_TYPE_DURATION,
+		.offset = AT(cpu_time_ms),
+		.min = CPU_TIME_MS_MIN,
+		.max = WALL_MS_MAX,
+		.flag = "cpu-time",
+		.arg = "DURATION",
+		.default_text = "none",
+		.doc = "CPU time of the whole run, after which it is ended.",
 	},
 	{
 		.name = "limits.open_files",
@@ -134,6 +187,29 @@ const struct policy_key policy_keys[] = {
 		.doc = "Descriptors that each process can have open.",
 	},
 	{
+		.name = "limits.disk",
+		.type = POLICY_TYPE_SIZE,
+		.offset = AT(disk_bytes),
+		.min = DISK_MIN,
+		.max = SIZE_MAX_ANY,
+		.flag = "disk",
+		.arg = "SIZE",
+		.default_text = "256M",
+		.doc = "Data in the private directories (/tmp, home and /dev/shm) together; one "
+		       "file or directory for each 4K.",
+	},
+	{
+		.name = "limits.file_size",
+		.type = POLICY_TYPE_SIZE,
+		.offset = AT(file_size_bytes),
+		.min = 1,
+		.max = SIZE_MAX_ANY,
+		.flag = "file-size",
+		.arg = "SIZE",
+		.default_text = "none",
+		.doc = "Size beyond which no file can be written.",
+	},
+	{
 		.name = "limits.output",
 		.type = POLICY_TYPE_SIZE,
 		.offset = AT(output_bytes),
@@ -143,6 +219,15 @@ const struct policy_key policy_keys[] = {
 		.arg = "SIZE",
 		.default_text = "none on a terminal, 1M per stream in the API and with --json",
 		.doc = "Bytes of each output stream that are kept: 64K, 1M, 2G.",
+	},
+	{
+		.name = "limits.output_end",
+		.type = POLICY_TYPE_BOOL,
+		.offset = AT(output_end),
+		.flag = "end-on-output",
+		.default_text = "off",
+		.doc = "End the run when a stream reaches limits.output, instead of cutting the "
+		       "stream.",
 	},
 	{
 		.name = "isolation",
@@ -164,6 +249,15 @@ const struct policy_key policy_keys[] = {
 		.doc = "Layers without which the command must not run.",
 	},
 	{
+		.name = "best_effort",
+		.type = POLICY_TYPE_LIMITS,
+		.offset = AT(best_effort),
+		.flag = "best-effort",
+		.arg = "LIMIT,...",
+		.default_text = "none",
+		.doc = "Limits without which the command may run where they cannot be enforced.",
+	},
+	{
 		.name = "user",
 		.type = POLICY_TYPE_USER,
 		.offset = AT(user),
@@ -183,9 +277,15 @@ const char *const policy_level_names[] = {
 static_assert(ARRAY_SIZE(policy_level_names) == CORDON_LEVEL_MAX, "a name for each level");
 
 const char *const policy_layer_names[] = {
-	"user", "mount", "pid", "net", "ipc", "uts", "landlock", "seccomp", "rlimits", "protect",
+	"user",	    "mount",   "pid",	  "net",    "ipc",     "uts",
+	"landlock", "seccomp", "rlimits", "cgroup", "protect",
 };
 const size_t policy_layer_names_count = ARRAY_SIZE(policy_layer_names);
+
+const char *const policy_limit_names[] = {
+	"wall", "memory", "procs", "cpu", "cpu_time", "open_files", "disk", "file_size", "output",
+};
+const size_t policy_limit_names_count = ARRAY_SIZE(policy_limit_names);
 
 /* Keys of a document that are no settings; a typo may mean one of them. */
 static const char *const document_keys[] = {
@@ -229,5 +329,5 @@ int policy_type_is_list(enum policy_type type)
 {
 	return type == POLICY_TYPE_PATHS || type == POLICY_TYPE_ENV_NAMES ||
 	       type == POLICY_TYPE_ENV_VALUES || type == POLICY_TYPE_COMMANDS ||
-	       type == POLICY_TYPE_LAYERS;
+	       type == POLICY_TYPE_LAYERS || type == POLICY_TYPE_LIMITS;
 }

@@ -19,8 +19,10 @@ enum policy_type {
 	POLICY_TYPE_DURATION,	/* milliseconds */
 	POLICY_TYPE_COUNT,	/* whole number */
 	POLICY_TYPE_SIZE,	/* bytes */
+	POLICY_TYPE_SHARE,	/* of one CPU, in thousandths */
 	POLICY_TYPE_LEVEL,	/* enum cordon_level */
 	POLICY_TYPE_LAYERS,	/* list of layer names */
+	POLICY_TYPE_LIMITS,	/* list of names of limits */
 	POLICY_TYPE_USER,	/* UID[:GID] */
 	POLICY_TYPE_MAX
 };
@@ -31,7 +33,8 @@ struct policy_key {
 	size_t offset;	  /* of the value in struct cordon_policy */
 	int64_t min, max; /* of numbers */
 	char short_flag;  /* 0 = none */
-	const char *flag; /* long option without dashes; "no-..." switches a bool off */
+	const char *flag; /* long option without dashes; "no-..." switches a bool off,
+			   * any other name switches it on */
 	const char *arg;  /* what the flag takes, NULL = nothing */
 	const char *default_text;
 	const char *doc; /* one sentence */
@@ -59,5 +62,9 @@ extern const char *const policy_level_names[];
 /* What `require` may name. "landlock:N" is checked apart. */
 extern const char *const policy_layer_names[];
 extern const size_t policy_layer_names_count;
+
+/* What `best_effort` may name: the keys of the group "limits" that set a limit. */
+extern const char *const policy_limit_names[];
+extern const size_t policy_limit_names_count;
 
 #endif

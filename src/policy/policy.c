@@ -10,7 +10,10 @@ void policy_init(struct cordon_policy *policy)
 {
 	memset(policy, 0, sizeof(*policy));
 	policy->protect = -1;
-	policy->wall_ms = policy->procs = policy->open_files = policy->output_bytes = -1;
+	policy->wall_ms = policy->grace_ms = policy->memory_bytes = policy->procs = -1;
+	policy->cpu_milli = policy->cpu_time_ms = policy->open_files = -1;
+	policy->disk_bytes = policy->file_size_bytes = policy->output_bytes = -1;
+	policy->output_end = -1;
 	policy->isolation = -1;
 }
 
@@ -158,7 +161,8 @@ int cordon_policy_set(struct cordon_policy *policy, const char *key_name, const 
 	key = policy_key_find(key_name);
 	if (!key)
 		return policy_unknown_key(key_name, err);
-	if (key->type == POLICY_TYPE_COMMANDS || key->type == POLICY_TYPE_LAYERS)
+	if (key->type == POLICY_TYPE_COMMANDS || key->type == POLICY_TYPE_LAYERS ||
+	    key->type == POLICY_TYPE_LIMITS)
 		return set_list(policy, key, value, err);
 	return policy_put(policy, key, value, NULL, err);
 }

@@ -20,6 +20,7 @@
 #define POLICY_DEFAULT_PROCS 256
 #define POLICY_DEFAULT_OPEN_FILES 1024
 #define POLICY_DEFAULT_DISK_BYTES (256LL << 20)
+#define POLICY_DEFAULT_GRACE_MS 1000
 
 struct cordon_policy {
 	struct arena arena;
@@ -34,7 +35,10 @@ struct cordon_policy {
 	struct strlist commands; /* program names or paths; meaningful if commands_set */
 	int commands_set;	 /* an empty list allows nothing but the command itself */
 
-	int64_t wall_ms, procs, open_files, output_bytes;
+	int64_t wall_ms, grace_ms, memory_bytes, procs, cpu_milli, cpu_time_ms, open_files;
+	int64_t disk_bytes, file_size_bytes, output_bytes;
+	int output_end;		    /* -1 unset, 0 cut the stream, 1 end the run */
+	struct strlist best_effort; /* names of limits */
 
 	int isolation;		/* enum cordon_level, -1 unset */
 	struct strlist require; /* layer names */

@@ -75,6 +75,7 @@ static const struct policy_setting strict[] = {
 	{ "fs.protect", "on" },
 	/* Room for a small pipeline, not for more. */
 	{ "limits.procs", "32" },
+	{ "limits.memory", "512M" },
 	{ "limits.open_files", "64" },
 	{ "limits.wall", "10s" },
 	{ "limits.output", "1M" },

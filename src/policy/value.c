@@ -217,10 +217,25 @@ static int put_env_value(struct cordon_policy *policy, const struct policy_key *
 	return add_entry(policy, key, text, err);
 }
 
+static int unknown_name(const struct policy_key *key, const char *text, const char *what,
+			const char *const *names, size_t n_names, struct cordon_error *err)
+{
+	const char *best = nearest_in_list(text, names, n_names);
+
+	if (best)
+		return cordon_err(err, CORDON_E_POLICY, 0,
+				  "%s: unknown %s '%.40s' (did you mean '%s'?)", key->name, what,
+				  text, best);
+	cordon_err(err, CORDON_E_POLICY, 0, "%s: unknown %s '%.40s'", key->name, what, text);
+	for (size_t i = 0; i < n_names && err; i++)
+		cordon_err_hint(err, "%s%s%s%s", err->hint[0] ? err->hint : what,
+				err->hint[0] ? "" : "s: ", i ? ", " : "", names[i]);
+	return -CORDON_E_POLICY;
+}
+
 static int put_choice(struct cordon_policy *policy, const struct policy_key *key, const char *text,
 		      const char *const *names, size_t n_names, struct cordon_error *err)
 {
-	const char *best;
 	size_t i;
 
 	for (i = 0; i < n_names; i++) {
@@ -229,24 +244,13 @@ static int put_choice(struct cordon_policy *policy, const struct policy_key *key
 			return 0;
 		}
 	}
-	best = nearest_in_list(text, names, n_names);
-	if (best)
-		return cordon_err(err, CORDON_E_POLICY, 0,
-				  "%s: unknown value '%.40s' (did you mean '%s'?)", key->name, text,
-				  best);
-	cordon_err(err, CORDON_E_POLICY, 0, "%s: unknown value '%.40s'", key->name, text);
-	for (i = 0; i < n_names && err; i++)
-		cordon_err_hint(err, "%s%s%s",
-				err->hint[0] ? err->hint : "possible values: ", i ? ", " : "",
-				names[i]);
-	return -CORDON_E_POLICY;
+	return unknown_name(key, text, "value", names, n_names, err);
 }
 
 static int put_layer(struct cordon_policy *policy, const struct policy_key *key, const char *text,
 		     struct cordon_error *err)
 {
 	static const char with_abi[] = "landlock:";
-	const char *best;
 	int64_t abi;
 	size_t i;
 	int r;
@@ -266,16 +270,16 @@ static int put_layer(struct cordon_policy *policy, const struct policy_key *key,
 					  key->name, text);
 		return add_entry(policy, key, text, err);
 	}
-	best = nearest_in_list(text, policy_layer_names, policy_layer_names_count);
-	if (best)
-		return cordon_err(err, CORDON_E_POLICY, 0,
-				  "%s: unknown layer '%.40s' (did you mean '%s'?)", key->name, text,
-				  best);
-	cordon_err(err, CORDON_E_POLICY, 0, "%s: unknown layer '%.40s'", key->name, text);
-	for (i = 0; i < policy_layer_names_count && err; i++)
-		cordon_err_hint(err, "%s%s%s", err->hint[0] ? err->hint : "layers: ", i ? ", " : "",
-				policy_layer_names[i]);
-	return -CORDON_E_POLICY;
+	return unknown_name(key, text, "layer", policy_layer_names, policy_layer_names_count, err);
+}
+
+static int put_limit_name(struct cordon_policy *policy, const struct policy_key *key,
+			  const char *text, struct cordon_error *err)
+{
+	for (size_t i = 0; i < policy_limit_names_count; i++)
+		if (strcmp(text, policy_limit_names[i]) == 0)
+			return add_entry(policy, key, text, err);
+	return unknown_name(key, text, "limit", policy_limit_names, policy_limit_names_count, err);
 }
 
 static int check_id(const struct policy_key *key, const char *what, const char *text,
@@ -322,6 +326,8 @@ static void format_number(const struct policy_key *key, int64_t value, char ret[
 		units_format_duration(value, ret);
 	else if (key->type == POLICY_TYPE_SIZE)
 		units_format_size(value, ret);
+	else if (key->type == POLICY_TYPE_SHARE)
+		units_format_share(value, ret);
 	else
 		snprintf(ret, UNITS_TEXT_MAX, "%lld", (long long)value);
 }
@@ -354,6 +360,8 @@ static int put_number_text(struct cordon_policy *policy, const struct policy_key
 		r = units_parse_duration(text, &value, err);
 	else if (key->type == POLICY_TYPE_SIZE)
 		r = units_parse_size(text, &value, err);
+	else if (key->type == POLICY_TYPE_SHARE)
+		r = units_parse_share(text, &value, err);
 	else
 		r = units_parse_count(text, &value, err);
 	if (r < 0) {
@@ -366,7 +374,8 @@ static int put_number_text(struct cordon_policy *policy, const struct policy_key
 int policy_put_int(struct cordon_policy *policy, const struct policy_key *key, int64_t value,
 		   struct cordon_error *err)
 {
-	if (key->type == POLICY_TYPE_DURATION && __builtin_mul_overflow(value, 1000, &value))
+	if ((key->type == POLICY_TYPE_DURATION || key->type == POLICY_TYPE_SHARE) &&
+	    __builtin_mul_overflow(value, 1000, &value))
 		return cordon_err(err, CORDON_E_POLICY, 0, "%s is too large", key->name);
 	return put_number(policy, key, value, err);
 }
@@ -398,9 +407,12 @@ int policy_put(struct cordon_policy *policy, const struct policy_key *key, const
 	case POLICY_TYPE_DURATION:
 	case POLICY_TYPE_COUNT:
 	case POLICY_TYPE_SIZE:
+	case POLICY_TYPE_SHARE:
 		return put_number_text(policy, key, text, err);
 	case POLICY_TYPE_LAYERS:
 		return put_layer(policy, key, text, err);
+	case POLICY_TYPE_LIMITS:
+		return put_limit_name(policy, key, text, err);
 	case POLICY_TYPE_USER:
 		return put_user(policy, key, text, err);
 	case POLICY_TYPE_MAX:

@@ -121,7 +121,8 @@ int sys_timerfd(uint64_t ms)
 	int fd;
 
 	FAULT_POINT();
-	fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	/* Not the clock that goes on while the machine sleeps: the command sleeps, too. */
+	fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	if (timerfd_settime(fd, 0, &spec, NULL) < 0) {

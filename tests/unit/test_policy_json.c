@@ -137,8 +137,9 @@ static void test_hints(void)
 	cordon_policy_json(p, "{\"preset\": \"qq\"}", 16, "p", NULL, &err);
 	CHECK_STR(err.hint, "presets: agent, python, node, build, strict");
 	cordon_policy_set(p, "require", "qqqq", &err);
-	CHECK_STR(err.hint, "layers: user, mount, pid, net, ipc, uts, landlock, seccomp, rlimits, "
-			    "protect");
+	CHECK_STR(err.hint,
+		  "layers: user, mount, pid, net, ipc, uts, landlock, seccomp, rlimits, cgroup, "
+		  "protect");
 	cordon_policy_free(p);
 }
 
@@ -153,10 +154,13 @@ static const char full[] =
 	"  \"env\": {\n    \"pass\": [\n      \"LC_*\"\n    ],\n"
 	"    \"set\": {\n      \"K\": \"a=b\\n\",\n      \"L\": \"\"\n    }\n  },\n"
 	"  \"commands\": [\n    \"git\",\n    \"./tool\"\n  ],\n"
-	"  \"limits\": {\n    \"wall\": \"1500ms\",\n    \"procs\": 64,\n"
-	"    \"open_files\": 256,\n    \"output\": \"1M\"\n  },\n"
+	"  \"limits\": {\n    \"wall\": \"1500ms\",\n    \"grace\": \"0ms\",\n"
+	"    \"memory\": \"64M\",\n    \"procs\": 64,\n    \"cpu\": 0.5,\n"
+	"    \"cpu_time\": \"2s\",\n    \"open_files\": 256,\n    \"disk\": \"1G\",\n"
+	"    \"file_size\": \"1M\",\n    \"output\": \"1M\",\n    \"output_end\": true\n  },\n"
 	"  \"isolation\": \"auto\",\n"
 	"  \"require\": [\n    \"landlock:3\"\n  ],\n"
+	"  \"best_effort\": [\n    \"disk\"\n  ],\n"
 	"  \"user\": \"1000:100\"\n}";
 
 static void test_round_trip(void)

@@ -53,6 +53,11 @@ static void write_items(struct json_writer *w, enum policy_type type)
 		json_string(w, "type", "string");
 		json_string(w, "pattern", text);
 		free(text);
+	} else if (type == POLICY_TYPE_LIMITS) {
+		json_open_array(w, "enum");
+		for (size_t i = 0; i < policy_limit_names_count; i++)
+			json_string(w, NULL, policy_limit_names[i]);
+		json_close_array(w);
 	} else {
 		write_path_limits(w);
 	}
@@ -76,18 +81,21 @@ static void write_quantity(struct json_writer *w, const struct policy_key *key, 
 		    key->type == POLICY_TYPE_DURATION
 			    ? "^[0-9]+(\\.[0-9]{1,9})?(ms|s|m|h)?$"
 			    : "^[0-9]+(\\.[0-9]{1,9})?([KMGTkmgt](iB)?|B)?$");
-	json_int(w, "minimum", 1);
+	json_int(w, "minimum", key->min == 0 ? 0 : (key->min + unit - 1) / unit);
 	json_int(w, "maximum", key->max / unit);
 	json_close_object(w);
 }
 
 static void write_key(struct json_writer *w, const struct policy_key *key, const char *name)
 {
+	char share[UNITS_TEXT_MAX];
+
 	switch (key->type) {
 	case POLICY_TYPE_PATHS:
 	case POLICY_TYPE_COMMANDS:
 	case POLICY_TYPE_ENV_NAMES:
 	case POLICY_TYPE_LAYERS:
+	case POLICY_TYPE_LIMITS:
 		open_item(w, key, name, "array");
 		write_items(w, key->type);
 		break;
@@ -118,6 +126,11 @@ static void write_key(struct json_writer *w, const struct policy_key *key, const
 	case POLICY_TYPE_SIZE:
 		write_quantity(w, key, name);
 		return;
+	case POLICY_TYPE_SHARE:
+		open_item(w, key, name, "number");
+		json_raw(w, "minimum", units_format_share(key->min, share));
+		json_raw(w, "maximum", units_format_share(key->max, share));
+		break;
 	case POLICY_TYPE_LEVEL:
 		open_item(w, key, name, "string");
 		json_open_array(w, "enum");

@@ -22,7 +22,7 @@ static const struct {
 } refusals[] = {
 	{ "fs.raed", "x", "unknown key 'fs.raed' (did you mean 'fs.read'?)" },
 	{ "read", "x", "unknown key 'read' (did you mean 'fs.read'?)" },
-	{ "limits.memory", "1G", "unknown key 'limits.memory'" },
+	{ "limits.memroy", "1M", "unknown key 'limits.memroy' (did you mean 'limits.memory'?)" },
 	{ "qqqqqqq", "x", "unknown key 'qqqqqqq'" },
 	{ "\x1b[1m", "x", "unknown key '\\x1b[1m'" },
 	{ "", "x", "unknown key ''" },
@@ -56,6 +56,29 @@ static const struct {
 	{ "limits.procs", "64K", "limits.procs: '64K' is not a number: only digits are allowed" },
 	{ "limits.procs", "5000000", "limits.procs must be at most 4194304, not 5000000" },
 	{ "limits.open_files", "3", "limits.open_files must be at least 4, not 3" },
+	{ "limits.memory", "0", "limits.memory must be at least 1M, not 0" },
+	{ "limits.memory", "512K", "limits.memory must be at least 1M, not 512K" },
+	{ "limits.memory", "-1", "limits.memory: '-1' is not a size: it must not be negative" },
+	{ "limits.memory", "9999999999999999G",
+	  "limits.memory: '9999999999999999G' is not a size: it is too large" },
+	{ "limits.memory", "1MB",
+	  "limits.memory: '1MB' is not a size: 'MB' can mean two things, write 'M' or 'MiB' "
+	  "(1024-based)" },
+	{ "limits.cpu", "0", "limits.cpu must be at least 0.01, not 0" },
+	{ "limits.cpu", "0.001", "limits.cpu must be at least 0.01, not 0.001" },
+	{ "limits.cpu", "5000", "limits.cpu must be at most 4096, not 5000" },
+	{ "limits.cpu", "50%",
+	  "limits.cpu: '50%' is not a number of CPUs: only digits and a point are allowed" },
+	{ "limits.cpu", "nan", "limits.cpu: 'nan' is not a number of CPUs: it must be finite" },
+	{ "limits.cpu_time", "1ms", "limits.cpu_time must be at least 10ms, not 1ms" },
+	{ "limits.grace", "2h", "limits.grace must be at most 1h, not 2h" },
+	{ "limits.disk", "1K", "limits.disk must be at least 64K, not 1K" },
+	{ "limits.file_size", "0", "limits.file_size must be at least 1, not 0" },
+	{ "limits.file_size", "1e3",
+	  "limits.file_size: '1e3' is not a size: unknown unit 'e3' (units are K, M, G and T, or "
+	  "KiB, MiB, GiB and TiB)" },
+	{ "limits.output_end", "yes", "limits.output_end: unknown value 'yes'" },
+	{ "best_effort", "memroy", "best_effort: unknown limit 'memroy' (did you mean 'memory'?)" },
 	{ "limits.output", "0", "limits.output must be at least 1, not 0" },
 	{ "limits.output", "2T", "limits.output must be at most 1T, not 2T" },
 	{ "isolation", "landlok", "isolation: unknown value 'landlok' (did you mean 'landlock'?)" },
@@ -138,6 +161,22 @@ static void test_values(void)
 	CHECK_INT(p->procs, 64);
 	CHECK_INT(p->open_files, 256);
 	CHECK_INT(p->output_bytes, 1 << 20);
+	SET("limits.memory", "64M");
+	SET("limits.cpu", "0.5");
+	SET("limits.cpu_time", "2s");
+	SET("limits.grace", "0");
+	SET("limits.disk", "1M");
+	SET("limits.file_size", "1");
+	SET("limits.output_end", "on");
+	SET("best_effort", "procs,disk");
+	CHECK_INT(p->memory_bytes, 64 << 20);
+	CHECK_INT(p->cpu_milli, 500);
+	CHECK_INT(p->cpu_time_ms, 2000);
+	CHECK_INT(p->grace_ms, 0);
+	CHECK_INT(p->disk_bytes, 1 << 20);
+	CHECK_INT(p->file_size_bytes, 1);
+	CHECK_INT(p->output_end, 1);
+	CHECK_INT(p->best_effort.n, 2);
 	CHECK_INT(p->isolation, -1);
 	SET("isolation", "namespaces");
 	CHECK_INT(p->isolation, CORDON_LEVEL_NAMESPACES);

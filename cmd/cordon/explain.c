@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "explain.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "base/units.h"
+#include "out.h"
+
+#define HELD_LINES_MAX 10
+#define MIB 1048576.0
+
+static const char new_repository[] =
+	"a new repository at the top of a write grant is refused (its hooks and config would run "
+	"on the host later); make it in a subdirectory or in the private /tmp, or allow it with "
+	"--no-protect";
+
+/* git init|clone, whatever stands between the two words. */
+static int makes_repository(char *const *argv)
+{
+	const char *slash = strrchr(argv[0], '/');
+
+	if (strcmp(slash ? slash + 1 : argv[0], "git") != 0)
+		return 0;
+	for (argv++; *argv; argv++) {
+		if (!strcmp(*argv, "init") || !strcmp(*argv, "clone"))
+			return 1;
+	}
+	return 0;
+}
+
+/* Whether something may be written at all, and protected names may not. */
+static int protects_a_grant(const struct parsed *args, const struct cordon_policy *policy)
+{
+	const uint64_t grants = 1u << OPT_WRITE | 1u << OPT_POLICY | 1u << OPT_PRESET;
+	char *text;
+	int off;
+
+	if (!(args->seen & grants) || parsed_has(args, OPT_NO_PROTECT))
+		return 0;
+	if (cordon_policy_to_json(policy, &text, NULL) < 0)
+		return 0;
+	off = strstr(text, "\"protect\":false") || strstr(text, "\"protect\": false");
+	cordon_free(text);
+	return !off;
+}
+
+/* Why something in a repository got another name. */
+static const char *held_reason(const char *what)
+{
+	if (strcmp(what, "nested repository") == 0)
+		return "/.git': a repository inside a repository would run its own config for you";
+	if (strcmp(what, "link in a repository") == 0)
+		return "': git would write through this link for you";
+	return "': nobody can tell what git would run because of it";
+}
+
+static void explain_one_held(const struct cordon_denial *d)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_printf(&sb, "cordon: %s '", d->fix ? "held" : "could not hold");
+	strbuf_add_escaped(&sb, d->target, strlen(d->target));
+	strbuf_puts(&sb, held_reason(d->what));
+	if (d->fix) {
+		strbuf_puts(&sb, "; to keep it: ");
+		strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
+	}
+	strbuf_putc(&sb, '\n');
+	if (!sb.failed)
+		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+	strbuf_done(&sb);
+}
+
+/* Limits that refused something; one that ended the run has been told already. */
+static void explain_limits(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_denials; i++) {
+		const struct cordon_denial *d = &result->denials[i];
+
+		if (result->kind != CORDON_KIND_PROCS && strcmp(d->rule, "limits.procs") == 0)
+			say_line("the limit of %s was reached, and the command was refused more "
+				 "(raise it with %s)",
+				 d->target, d->fix);
+		if (strcmp(d->rule, "limits.disk") == 0)
+			say_line("the limit of %s was reached (raise it with %s)", d->target,
+				 d->fix);
+		if (strcmp(d->rule, "limits.file_size") == 0)
+			say_line("a file reached its limit of %s (raise it with %s)", d->target,
+				 d->fix);
+	}
+}
+
+static void explain_held(const struct cordon_result *result)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < result->n_denials; i++) {
+		if (strcmp(result->denials[i].rule, "fs.protect") != 0)
+			continue;
+		if (n++ < HELD_LINES_MAX)
+			explain_one_held(&result->denials[i]);
+	}
+	if (n > HELD_LINES_MAX)
+		say_line("and %zu more; --receipt lists them", n - HELD_LINES_MAX);
+}
+
+static const char *denied_by(const struct cordon_result *result, const char *rule)
+{
+	for (size_t i = 0; i < result->n_denials; i++)
+		if (strcmp(result->denials[i].rule, rule) == 0)
+			return result->denials[i].target;
+	return "";
+}
+
+/* Always said: without it nobody could tell why the command ended. */
+static void explain_ending(const struct parsed *args, const struct cordon_result *result)
+{
+	const char *wall = parsed_value(args, OPT_TIMEOUT);
+	char text[UNITS_TEXT_MAX];
+	int64_t ms;
+	int known;
+
+	switch (result->kind) {
+	case CORDON_KIND_TIMEOUT:
+		known = wall && units_parse_duration(wall, &ms, NULL) >= 0;
+		say_line("time limit%s%s reached; the command was ended (raise it with -t)",
+			 known ? " of " : "", known ? units_format_duration(ms, text) : "");
+		break;
+	case CORDON_KIND_MEMORY:
+		say_line("memory limit of %s reached; the command was ended (raise it with -m)",
+			 denied_by(result, "limits.memory"));
+		break;
+	case CORDON_KIND_CPU_TIME:
+		say_line("CPU time limit of %s reached; the command was ended (raise it with "
+			 "--cpu-time)",
+			 denied_by(result, "limits.cpu_time"));
+		break;
+	case CORDON_KIND_OUTPUT:
+		say_line("output limit reached; the command was ended (raise it with "
+			 "--max-output)");
+		break;
+	case CORDON_KIND_PROCS:
+		say_line("more than %s; the command was ended (raise it with -P)",
+			 denied_by(result, "limits.procs"));
+		break;
+	default:
+		break;
+	}
+}
+
+void explain_end(const struct parsed *args, const struct cordon_policy *policy,
+		 const struct cordon_result *result)
+{
+	explain_ending(args, result);
+	if (result->error.code)
+		say_error(&result->error);
+	if (parsed_has(args, OPT_QUIET))
+		return;
+	explain_limits(result);
+	explain_held(result);
+	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
+	    (result->out.truncated || result->err.truncated))
+		say_note("the output was cut at its limit (raise it with --max-output)");
+	if (result->kind == CORDON_KIND_EXITED && result->exit_code > 0 &&
+	    makes_repository(args->rest) && protects_a_grant(args, policy))
+		say_note(new_repository);
+}
+
+void explain_usage(const struct cordon_result *result)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_printf(&sb, "cordon: %s", cordon_kind_name(result->kind));
+	if (result->exit_code >= 0)
+		strbuf_printf(&sb, " %d", result->exit_code);
+	else if (result->signal)
+		strbuf_printf(&sb, " (signal %d)", result->signal);
+	strbuf_printf(&sb, " after %.3f s (set-up %.1f ms, tear-down %.1f ms)\n",
+		      result->duration_ms / 1e3, result->setup_ms, result->teardown_ms);
+	strbuf_printf(&sb, "cordon: CPU %.3f s user, %.3f s system; ", result->cpu_user_ms / 1e3,
+		      result->cpu_system_ms / 1e3);
+	strbuf_printf(&sb, "memory %.1f MiB; %ju task%s; disk %.1f MiB\n",
+		      (double)result->max_memory_bytes / MIB, (uintmax_t)result->procs_peak,
+		      result->procs_peak == 1 ? "" : "s", (double)result->disk_bytes / MIB);
+	strbuf_printf(&sb, "cordon: output %ju + %ju bytes%s; limits held by",
+		      (uintmax_t)result->out.total_bytes, (uintmax_t)result->err.total_bytes,
+		      result->out.truncated || result->err.truncated ? " (cut)" : "");
+	for (size_t i = 0; i < result->n_limits; i++)
+		strbuf_printf(&sb, "%s %s: %s", i ? "," : "", result->limits[i].limit,
+			      result->limits[i].by);
+	strbuf_puts(&sb, result->n_limits ? "\n" : " nothing\n");
+	if (!sb.failed)
+		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+	strbuf_done(&sb);
+}
+
+void explain_timings(const struct cordon_result *result)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_printf(&sb, "cordon: level %s;", cordon_level_name(result->level));
+	for (const char *const *layer = result->layers; layer && *layer; layer++)
+		strbuf_printf(&sb, " %s", *layer);
+	for (const char *const *layer = result->missing; layer && *layer; layer++)
+		strbuf_printf(&sb, "%s %s", layer == result->missing ? "; missing:" : "", *layer);
+	strbuf_puts(&sb, "\ncordon: done after (us):");
+	for (unsigned i = 0; i < CORDON_STAMPS_MAX; i++) {
+		if (result->stamps_us[i])
+			strbuf_printf(&sb, " %s %u", cordon_stage_name(i), result->stamps_us[i]);
+	}
+	strbuf_printf(
+		&sb, "\ncordon: set-up %.3f ms, in all %.3f ms, CPU %.3f ms, memory %ju KiB\n",
+		result->setup_ms, result->duration_ms, result->cpu_user_ms + result->cpu_system_ms,
+		(uintmax_t)(result->max_memory_bytes >> 10));
+	if (!sb.failed)
+		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+	strbuf_done(&sb);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a person is told about a run that is over, on standard error. */
+#ifndef CMD_CORDON_EXPLAIN_H
+#define CMD_CORDON_EXPLAIN_H
+
+#include <cordon/cordon.h>
+
+#include "options.h"
+
+/* Why it ended, what was refused, and what would allow it. */
+void explain_end(const struct parsed *args, const struct cordon_policy *policy,
+		 const struct cordon_result *result);
+/* --usage */
+void explain_usage(const struct cordon_result *result);
+/* --verbose */
+void explain_timings(const struct cordon_result *result);
+
+#endif

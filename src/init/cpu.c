@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU time of the whole tree, and its share of the CPUs.
+ *
+ * Two sums, each of which misses something and neither of which counts anything twice: what the
+ * living processes were seen to use from one look to the next (misses the last moments of a
+ * process), and what they and their parents have on their accounts (misses processes that nobody
+ * waits for). The larger one is what was used.
+ *
+ * A share is held by stopping the tree when it has used more than its due, and letting it go on
+ * when that is made up for. Everything stops at the same time, so nobody inside can undo it.
+ * Processes that the tree had stopped by itself stay stopped.
+ */
+#include <asm/unistd_64.h>
+#include <linux/resource.h>
+#include <linux/time.h>
+
+#include "init/procfs.h"
+#include "init/tree.h"
+#include "init/watch.h"
+#include "sys/raw.h"
+
+#define SIGCONT_NR 18
+#define SIGSTOP_NR 19
+#define MS ((uint64_t)1000000)
+#define BUSY_NS (4 * MS)
+#define IDLE_NS (20 * MS)
+#define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
+#define TICK_NS (10 * MS)  /* USER_HZ */
+#define STOPPED_MAX 1024
+#define STAT_MAX 512
+
+struct seen {
+	int pid;
+	uint64_t used_ns;
+};
+
+static struct {
+	struct seen seen[TREE_MAX]; /* at the last look, in the order of that look */
+	int n_seen;
+	uint64_t observed_ns; /* what the living used, look by look */
+	uint64_t last_ns;     /* when that was */
+	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
+	uint64_t used_last_ns;
+	int is_stopped;
+	int was_stopped[STOPPED_MAX]; /* by the tree itself */
+	int n_was_stopped;
+} cpu;
+
+void cpu_start(struct init *in)
+{
+	struct __kernel_timespec ts = { 0, 0 };
+
+	(void)in;
+	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, RAW_ARG(&ts), 0, 0, 0, 0);
+	cpu.last_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	cpu.credit_ns = (int64_t)BURST_NS;
+}
+
+/* The clock of another process, all its threads together, to the nanosecond. */
+static uint64_t process_clock(int pid)
+{
+	struct __kernel_timespec ts = { 0, 0 };
+	long clock = (long)(~(unsigned long)pid << 3 | 2);
+
+	if (raw_syscall(__NR_clock_gettime, (int)clock, RAW_ARG(&ts), 0, 0, 0, 0) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t timeval_ns(const struct __kernel_old_timeval *tv)
+{
+	return (uint64_t)tv->tv_sec * 1000000000u + (uint64_t)tv->tv_usec * 1000u;
+}
+
+/* What was waited for on our side. */
+static uint64_t collected(void)
+{
+	struct rusage usage;
+
+	memset(&usage, 0, sizeof(usage));
+	raw_syscall(__NR_getrusage, RUSAGE_CHILDREN, RAW_ARG(&usage), 0, 0, 0, 0);
+	return timeval_ns((const void *)&usage.ru_utime) +
+	       timeval_ns((const void *)&usage.ru_stime);
+}
+
+/* The state letter, and the CPU time of children it waited for. The name in front of them is the
+ * guest's and may contain anything; the last parenthesis ends it. */
+static char read_stat(struct init *in, int pid, uint64_t *ret_children_ns)
+{
+	char text[STAT_MAX], *s, state;
+	uint64_t field[15];
+	long n = proc_read(in->proc_fd, pid, "stat", text, sizeof(text));
+
+	*ret_children_ns = 0;
+	for (s = text + (n > 0 ? n : 0); s > text && *s != ')'; s--)
+		;
+	if (s == text || s[1] != ' ')
+		return 0;
+	state = s[2];
+	if (proc_numbers(s + 3, field, 14) == 14)
+		*ret_children_ns = (field[12] + field[13]) * TICK_NS;
+	return state;
+}
+
+static uint64_t seen_before(int pid, int hint)
+{
+	/* The kernel lists processes in one order, so it is near where it was. */
+	for (int i = 0; i < cpu.n_seen; i++) {
+		const struct seen *s = &cpu.seen[(hint + i) % cpu.n_seen];
+
+		if (s->pid == pid)
+			return s->used_ns;
+	}
+	return 0;
+}
+
+/* Takes one look. Returns what the tree has used in all. */
+static uint64_t look(struct init *in)
+{
+	static int pids[TREE_MAX];
+	static struct seen now[TREE_MAX];
+	uint64_t accounts = 0, children;
+	int n = tree_list(in, pids);
+
+	for (int i = 0; i < n; i++) {
+		uint64_t used = process_clock(pids[i]), before = seen_before(pids[i], i);
+
+		/* Less than before: the number has a new owner. */
+		cpu.observed_ns += used >= before ? used - before : used;
+		now[i].pid = pids[i];
+		now[i].used_ns = used;
+		if (in->limits.cpu_time_ns) {
+			read_stat(in, pids[i], &children);
+			accounts += used + children;
+		}
+	}
+	memcpy(cpu.seen, now, (size_t)n * sizeof(now[0]));
+	cpu.n_seen = n;
+	accounts += collected();
+	return accounts > cpu.observed_ns ? accounts : cpu.observed_ns;
+}
+
+static void stop(struct init *in)
+{
+	static int pids[TREE_MAX];
+	uint64_t unused;
+	int n = tree_list(in, pids);
+
+	cpu.n_was_stopped = 0;
+	for (int i = 0; i < n && cpu.n_was_stopped < STOPPED_MAX; i++)
+		if (read_stat(in, pids[i], &unused) == 'T')
+			cpu.was_stopped[cpu.n_was_stopped++] = pids[i];
+	tree_signal(in, SIGSTOP_NR, NULL, 0);
+	cpu.is_stopped = 1;
+}
+
+static void go_on(struct init *in)
+{
+	if (!cpu.is_stopped)
+		return;
+	tree_signal(in, SIGCONT_NR, cpu.was_stopped, cpu.n_was_stopped);
+	cpu.is_stopped = 0;
+}
+
+void cpu_release(struct init *in)
+{
+	go_on(in);
+}
+
+static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
+{
+	const int64_t milli = (int64_t)in->limits.cpu_milli;
+	int64_t spent = (int64_t)(used - cpu.used_last_ns);
+
+	cpu.credit_ns += (int64_t)(now - cpu.last_ns) * milli / 1000 - spent;
+	if (cpu.credit_ns > (int64_t)BURST_NS)
+		cpu.credit_ns = (int64_t)BURST_NS;
+	cpu.used_last_ns = used;
+	if (cpu.credit_ns < 0) {
+		if (!cpu.is_stopped)
+			stop(in);
+		/* What was used beyond the due is made up for after this time. */
+		return (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
+	}
+	go_on(in);
+	return spent > 0 ? BUSY_NS : IDLE_NS;
+}
+
+uint64_t cpu_tick(struct init *in, uint64_t now)
+{
+	const struct wire_limits *l = &in->limits;
+	uint64_t used = look(in), next = IDLE_NS;
+
+	if (l->cpu_time_ns && used >= l->cpu_time_ns) {
+		in->report.limit = WIRE_LIMIT_CPU_TIME;
+		return 0;
+	}
+	if (l->cpu_milli)
+		next = hold_share(in, used, now);
+	if (l->cpu_time_ns) {
+		uint64_t left = (l->cpu_time_ns - used) / in->n_cpus;
+
+		left = left < MS ? MS : left;
+		/* An idle tree need not be looked at until it could have used it all. */
+		next = left < next || !l->cpu_milli ? left : next;
+		next = next > 100 * MS ? 100 * MS : next;
+	}
+	cpu.last_ns = now;
+	return next;
+}

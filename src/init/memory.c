@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/memory.h"
+
+#include <asm/statfs.h>
+#include <asm/unistd_64.h>
+#include <linux/fcntl.h>
+#include <linux/sysinfo.h>
+
+#include "init/hidden.h"
+#include "init/procfs.h"
+#include "init/sockets.h"
+#include "init/tree.h"
+#include "sys/raw.h"
+
+#define KIB 1024u
+#define PAGE 4096u
+#define STATUS_MAX 4096
+#define SEGMENTS_MAX 65536
+#define TASK_BYTES (24u << 10) /* kernel stack and descriptors of a task */
+#define INODE_BYTES 1024u      /* of a tmpfs, with its name */
+
+/* Read into once at a time: init has one thread that counts. */
+static int pids[TREE_MAX];
+
+static struct {
+	uint64_t blocks, inodes; /* of the private file system, before the command ran */
+} base;
+
+static int statfs_root(struct init *in, struct statfs *ret)
+{
+	/* Level landlock has no file system of its own. */
+	return in->plan->level == PLAN_LEVEL_NAMESPACES &&
+	       raw_syscall(__NR_statfs, RAW_ARG("/"), RAW_ARG(ret), 0, 0, 0, 0) == 0;
+}
+
+void memory_start(struct init *in)
+{
+	struct statfs st;
+
+	if (statfs_root(in, &st)) {
+		base.blocks = (uint64_t)(st.f_blocks - st.f_bfree);
+		base.inodes = (uint64_t)(st.f_files - st.f_ffree);
+	}
+	if (in->limits.memory_bytes)
+		hidden_start(in);
+}
+
+static uint64_t above(uint64_t now, uint64_t before)
+{
+	return now > before ? now - before : 0;
+}
+
+uint64_t memory_disk(struct init *in, int *ret_full)
+{
+	struct statfs st;
+
+	*ret_full = 0;
+	if (!statfs_root(in, &st))
+		return 0;
+	*ret_full = st.f_bfree == 0 || st.f_ffree == 0;
+	return above((uint64_t)(st.f_blocks - st.f_bfree), base.blocks) * (uint64_t)st.f_bsize;
+}
+
+static uint64_t private_files(struct init *in)
+{
+	struct statfs st;
+
+	if (!statfs_root(in, &st))
+		return 0;
+	return above((uint64_t)(st.f_blocks - st.f_bfree), base.blocks) * (uint64_t)st.f_bsize +
+	       above((uint64_t)(st.f_files - st.f_ffree), base.inodes) * INODE_BYTES;
+}
+
+uint64_t memory_free(uint64_t *ret_total)
+{
+	struct sysinfo info;
+
+	if (raw_syscall(__NR_sysinfo, RAW_ARG(&info), 0, 0, 0, 0, 0) < 0) {
+		*ret_total = 0;
+		return 0;
+	}
+	*ret_total = info.totalram * info.mem_unit;
+	return info.freeram * info.mem_unit;
+}
+
+/*
+ * Columns 14 and 15 are the resident and the swapped bytes of a segment. At level landlock the
+ * filter leaves no way to make one.
+ */
+static uint64_t sysv_segments(struct init *in)
+{
+	static char text[SEGMENTS_MAX];
+	uint64_t sum = 0, column[16];
+	char *line;
+
+	if (in->plan->level != PLAN_LEVEL_NAMESPACES ||
+	    proc_read(in->proc_fd, 0, "sysvipc/shm", text, sizeof(text)) <= 0)
+		return 0;
+	for (line = text; *line; line++) {
+		if (*line != '\n')
+			continue;
+		if (proc_numbers(line + 1, column, 16) == 16)
+			sum += column[14] + column[15];
+	}
+	return sum;
+}
+
+static void add_process(struct init *in, int pid, struct memory *m)
+{
+	char text[STATUS_MAX];
+	uint64_t tasks;
+
+	if (proc_read(in->proc_fd, pid, "status", text, sizeof(text)) <= 0)
+		return;
+	tasks = proc_field(text, "Threads:");
+	m->processes++;
+	m->tasks += tasks ? tasks : 1;
+	m->anon += proc_field(text, "RssAnon:") * KIB;
+	m->mapped += proc_field(text, "RssShmem:") * KIB;
+	m->swap += proc_field(text, "VmSwap:") * KIB;
+	m->tables += proc_field(text, "VmPTE:") * KIB;
+}
+
+static void add_rest(struct init *in, struct memory *m)
+{
+	m->tables += m->tasks * TASK_BYTES;
+	m->files = private_files(in);
+	if (in->limits.memory_bytes)
+		m->segments = sysv_segments(in);
+}
+
+void memory_quick(struct init *in, struct memory *ret)
+{
+	struct memory m = { 0 };
+	int n = tree_list(in, pids);
+
+	for (int i = 0; i < n; i++)
+		add_process(in, pids[i], &m);
+	add_rest(in, &m);
+	if (in->limits.memory_bytes) {
+		m.sockets = sockets_most(sockets_count(in));
+		m.hidden = hidden_quick(in, m.mapped + m.files + m.segments);
+	}
+	*ret = m;
+}
+
+/* The share that each process has of its pages; one that hides itself has all of them. */
+static void add_share(struct init *in, int pid, struct memory *m)
+{
+	char text[STATUS_MAX];
+	struct memory whole = { 0 };
+
+	add_process(in, pid, &whole);
+	m->processes += whole.processes;
+	m->tasks += whole.tasks;
+	m->tables += whole.tables;
+	if (proc_read(in->proc_fd, pid, "smaps_rollup", text, sizeof(text)) <= 0) {
+		m->anon += whole.anon;
+		m->mapped += whole.mapped;
+		m->swap += whole.swap;
+		return;
+	}
+	m->anon += proc_field(text, "Pss_Anon:") * KIB;
+	m->swap += proc_field(text, "SwapPss:") * KIB;
+	if (whole.mapped)
+		m->mapped += hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
+}
+
+void memory_exact(struct init *in, struct memory *ret)
+{
+	struct memory m = { 0 };
+	int n;
+
+	if (in->limits.memory_bytes)
+		hidden_begin(in);
+	n = tree_list(in, pids);
+	for (int i = 0; i < n; i++) {
+		if (in->limits.memory_bytes)
+			hidden_descriptors(in, pids[i]);
+	}
+	for (int i = 0; i < n; i++)
+		add_share(in, pids[i], &m);
+	add_rest(in, &m);
+	if (in->limits.memory_bytes) {
+		m.sockets = sockets_bytes(in, sockets_most(sockets_count(in)));
+		m.hidden = hidden_end(in, m.mapped + m.files + m.segments);
+	}
+	*ret = m;
+}
+
+uint64_t memory_total(const struct memory *m)
+{
+	return m->anon + m->swap + m->tables + m->mapped + m->files + m->segments + m->sockets +
+	       m->hidden;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading /proc without libc. What is read there is the kernel's word about the tree; the names in
+ * it are the guest's, so nothing is looked for after a name of the guest's choosing.
+ */
+#ifndef INIT_PROCFS_H
+#define INIT_PROCFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROC_PATH_MAX 64
+
+/* "PID/name" or, for pid 0, "name". Returns @ret. */
+const char *proc_path(int pid, const char *name, char ret[PROC_PATH_MAX]);
+/* "PID/list/number" and "/name", if there is one. */
+const char *proc_path_in(int pid, const char *list, int number, const char *name,
+			 char ret[PROC_PATH_MAX]);
+
+/* The first @size - 1 bytes of /proc/PID/name (pid 0: /proc/name) and a NUL; their number, or
+ * -errno. */
+long proc_read(int proc_fd, int pid, const char *name, char *ret, size_t size);
+
+/* The number behind "key" at the start of a line, as the kernel's lists of fields have it; 0 if
+ * there is none. */
+uint64_t proc_field(const char *text, const char *key);
+
+/* The whole numbers of a line, from @text on, until one is missing: how many. */
+int proc_numbers(const char *text, uint64_t *ret, int max);
+
+/* The entries of a directory that are numbers, at most @max of them; how many, or -errno. */
+long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max);
+
+#endif

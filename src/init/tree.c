@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of the run. With a pid namespace they are what its /proc shows, and the kernel
+ * signals all of them in one stroke. Without one, at level `landlock`, every descendant is, or
+ * becomes when its parent dies, a child of this subreaper: the tree is what can be reached from it.
+ */
+#include "init/tree.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+
+#include "init/procfs.h"
+#include "sys/raw.h"
+
+#define WNOHANG 1
+#define WALL 0x40000000
+#define SIGKILL_NR 9
+#define TEXT_MAX 4096
+#define REAP_MAX 256
+#define THREADS_MAX 4096
+#define OWN_CHILDREN "thread-self/children" /* CONFIG_PROC_CHILDREN */
+
+#ifndef __NR_pidfd_send_signal
+#define __NR_pidfd_send_signal 424
+#endif
+#ifndef __NR_pidfd_open
+#define __NR_pidfd_open 434
+#endif
+
+static long open_children(struct init *in, const char *path)
+{
+	return raw_syscall(__NR_openat, in->proc_fd, RAW_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
+}
+
+long tree_open(struct init *in)
+{
+	long fd = raw4(__NR_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+
+	if (fd < 0)
+		return fd;
+	in->proc_fd = (int)fd;
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
+		return 0;
+	fd = open_children(in, OWN_CHILDREN);
+	if (fd >= 0)
+		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return fd < 0 ? fd : 0;
+}
+
+/* Takes each child that one task's list names: into @pids after the first @n, or by killing it. */
+static int take_children(struct init *in, const char *path, int *pids, int n)
+{
+	char text[TEXT_MAX];
+	long fd = open_children(in, path), got;
+	int pid = 0;
+
+	if (fd < 0)
+		return n;
+	while ((got = raw_syscall(__NR_read, fd, RAW_ARG(text), sizeof(text), 0, 0, 0)) > 0)
+		for (long i = 0; i < got; i++) {
+			if (text[i] >= '0' && text[i] <= '9') {
+				pid = pid * 10 + (text[i] - '0');
+				continue;
+			}
+			if (pid > 1 && !pids)
+				raw_syscall(__NR_kill, pid, SIGKILL_NR, 0, 0, 0, 0);
+			if (pid > 1 && pids && n < TREE_MAX)
+				pids[n++] = pid;
+			pid = 0;
+		}
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return n;
+}
+
+/* Children belong to the thread that made them: each one has a list of its own. */
+static int add_children_of(struct init *in, int parent, int *pids, int n)
+{
+	static int threads[THREADS_MAX];
+	long n_threads = proc_entries(in->proc_fd, parent, "task", threads, THREADS_MAX);
+
+	for (long i = 0; i < n_threads; i++) {
+		char path[PROC_PATH_MAX];
+
+		proc_path_in(parent, "task", threads[i], "children", path);
+		n = take_children(in, path, pids, n);
+	}
+	return n;
+}
+
+int tree_list(struct init *in, int ret[TREE_MAX])
+{
+	int n = 0;
+
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
+		long got;
+
+		raw_syscall(__NR_lseek, in->proc_fd, 0, 0, 0, 0, 0);
+		got = proc_entries(in->proc_fd, 0, ".", ret, TREE_MAX);
+		for (long i = 0; i < got; i++)
+			if (ret[i] > 1) /* not us */
+				ret[n++] = ret[i];
+		return n;
+	}
+	n = take_children(in, OWN_CHILDREN, ret, 0);
+	for (int i = 0; i < n; i++)
+		n = add_children_of(in, ret[i], ret, n);
+	return n;
+}
+
+static int contains(const int *list, int n, int pid)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == pid)
+			return 1;
+	return 0;
+}
+
+/*
+ * A number may name another process by now. Once it is held by a descriptor, its parent tells
+ * whether it is one of ours: nobody else's has a parent in the tree.
+ */
+static void signal_one(struct init *in, int pid, int signal, const int *pids, int n)
+{
+	char text[TEXT_MAX];
+	long fd = raw_syscall(__NR_pidfd_open, pid, 0, 0, 0, 0, 0);
+
+	if (fd < 0)
+		return;
+	if (proc_read(in->proc_fd, pid, "status", text, sizeof(text)) > 0) {
+		int parent = (int)proc_field(text, "PPid:");
+
+		if (parent == in->own_pid || contains(pids, n, parent))
+			raw_syscall(__NR_pidfd_send_signal, fd, signal, 0, 0, 0, 0);
+	}
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+void tree_signal(struct init *in, int signal, const int *except, int n_except)
+{
+	static int pids[TREE_MAX];
+	int n;
+
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES && n_except == 0) {
+		/* Everything but us, in one stroke of the kernel's. */
+		raw_syscall(__NR_kill, -1, signal, 0, 0, 0, 0);
+		return;
+	}
+	n = tree_list(in, pids);
+	for (int i = 0; i < n; i++) {
+		if (contains(except, n_except, pids[i]))
+			continue;
+		if (in->plan->level == PLAN_LEVEL_NAMESPACES)
+			raw_syscall(__NR_kill, pids[i], signal, 0, 0, 0, 0);
+		else
+			signal_one(in, pids[i], signal, pids, n);
+	}
+}
+
+int tree_reap(struct init *in, int *command_ended)
+{
+	/* Not until there are no more: a tree can die as fast as we can bury it. */
+	for (int i = 0; i < REAP_MAX; i++) {
+		int status = 0;
+		long pid = raw4(__NR_wait4, -1, &status, WNOHANG | WALL, 0);
+
+		in->more_dead = pid > 0;
+		if (pid == -ECHILD)
+			return 1;
+		if (pid <= 0)
+			return 0;
+		if (pid == in->payload_pid) {
+			in->report.wait_status = status;
+			*command_ended = 1;
+		}
+	}
+	return 0;
+}
+
+/* Everything but us, in one stroke of the kernel's. */
+static void kill_namespace(struct init *in)
+{
+	raw_syscall(__NR_kill, -1, SIGKILL_NR, 0, 0, 0, 0);
+	for (;;) {
+		int status = 0;
+		long pid = raw_syscall(__NR_wait4, -1, RAW_ARG(&status), WALL, 0, 0, 0);
+
+		if (pid == -ECHILD)
+			return;
+		if (pid == in->payload_pid)
+			in->report.wait_status = status;
+	}
+}
+
+/*
+ * Killing all children until there are none ends the tree. Those of a process that forks and exits
+ * again and again have to be hit in the moment between: each is killed as soon as it is read, the
+ * youngest, which the kernel lists last, too.
+ */
+void tree_kill(struct init *in)
+{
+	const struct {
+		long sec, nsec;
+	} pause = { 0, 1000000 };
+	int ended;
+
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
+		kill_namespace(in);
+		return;
+	}
+	for (;;) {
+		take_children(in, OWN_CHILDREN, NULL, 0);
+		if (tree_reap(in, &ended))
+			return;
+		if (!in->more_dead)
+			raw_syscall(__NR_nanosleep, RAW_ARG(&pause), 0, 0, 0, 0, 0);
+	}
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of the run: finding them, signalling them, ending them. */
+#ifndef INIT_TREE_H
+#define INIT_TREE_H
+
+#include "init/init.h"
+
+#define TREE_MAX 8192 /* processes that are looked at one by one */
+
+/* Opens /proc and checks that the tree can be found there. 0 or -errno. */
+long tree_open(struct init *in);
+/* The processes of the run, in no order; how many (at most TREE_MAX). */
+int tree_list(struct init *in, int ret[TREE_MAX]);
+/* Sends @signal to every process of the run but those in @except (pids, ascending or not). */
+void tree_signal(struct init *in, int signal, const int *except, int n_except);
+/* Ends all of them and returns when they are gone. */
+void tree_kill(struct init *in);
+/* Reaps everything that is dead; 1 when no child is left, 0 when some live. */
+int tree_reap(struct init *in, int *command_ended);
+
+#endif

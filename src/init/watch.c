@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When to look, and what to do about what is seen.
+ *
+ * Looking costs time, so it is done as seldom as the limit allows. Memory can only be filled so
+ * fast: the time that the room left would last at that speed is slept through. Then the machine's
+ * free memory is asked, which costs next to nothing; only if it has fallen enough to matter, or
+ * some time has passed (it may have stayed the same because others gave some back), or there is
+ * hardly any of it (then it says nothing), the tree is counted.
+ */
+#include "init/watch.h"
+
+#include <asm/unistd_64.h>
+
+#include "init/memory.h"
+#include "sys/raw.h"
+
+#define MS ((uint64_t)1000000)
+#define MIB ((uint64_t)1 << 20)
+#define FILL_BYTES_PER_NS 6 /* one CPU, with huge pages */
+#define FILL_CPUS_MAX 8	    /* more do not write faster to one machine's memory */
+#define TICK_MIN_NS MS
+#define TICK_MAX_NS (50 * MS)
+#define COUNT_NS (50 * MS) /* at least so often, under a limit of memory ... */
+#define COUNT_SHARE 50	   /* ... unless counting would take more than one part in so many */
+#define FIRST_LOOK_NS (4 * MS)
+#define LOOK_MAX_NS (1000 * MS)
+#define SLACK_MIN (64 * MIB)
+
+static struct {
+	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
+	uint64_t memory_at_ns, cpu_at_ns;
+	uint64_t counted_at_ns, count_cost_ns;
+	uint64_t free_then;  /* the machine's free memory at the last count */
+	uint64_t margin;     /* what may be added before the limit is passed by too much */
+	uint64_t quick_peak; /* highest quick count that was looked at closely */
+	int is_tight;	     /* free memory says nothing */
+} watch;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* Half of what the limit may be passed by: the other half is for the time it takes to notice. */
+static uint64_t slack(const struct init *in)
+{
+	uint64_t quarter = in->limits.memory_bytes / 4;
+
+	return (quarter > SLACK_MIN ? quarter : SLACK_MIN) / 2;
+}
+
+static void note_tasks(struct init *in, const struct memory *m)
+{
+	if (m->tasks > in->report.procs)
+		in->report.procs = m->tasks;
+	if (in->limits.procs && m->tasks >= in->limits.procs)
+		in->report.hits |= WIRE_HIT_PROCS;
+	if (in->limits.end_at_procs && m->tasks > in->limits.end_at_procs)
+		in->report.limit = WIRE_LIMIT_PROCS;
+}
+
+static void note_disk(struct init *in)
+{
+	int full;
+	uint64_t bytes = memory_disk(in, &full);
+
+	if (bytes > in->report.disk_bytes)
+		in->report.disk_bytes = bytes;
+	if (full)
+		in->report.hits |= WIRE_HIT_DISK;
+}
+
+/* Nothing in the quick count is shared, a guess or a ceiling. */
+static int is_sure(const struct memory *m)
+{
+	return m->processes <= 1 && m->hidden == 0 && m->sockets < MIB;
+}
+
+/* Returns what is used at most; a new peak, or a limit that seems broken, is counted exactly. */
+static uint64_t note_memory(struct init *in, struct memory *m)
+{
+	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
+	int is_peak = total > watch.quick_peak + watch.quick_peak / 8 + MIB;
+
+	if (!is_sure(m)) {
+		if (!is_peak && !(limit && total > limit))
+			return total;
+		if (total > watch.quick_peak)
+			watch.quick_peak = total;
+		memory_exact(in, m);
+		total = memory_total(m);
+	}
+	if (total > in->report.memory_bytes)
+		in->report.memory_bytes = total;
+	return total;
+}
+
+static uint64_t count_tree(struct init *in, uint64_t now)
+{
+	uint64_t total_ram, used;
+	struct memory m;
+
+	memory_quick(in, &m);
+	note_tasks(in, &m);
+	used = note_memory(in, &m);
+	note_disk(in);
+	watch.counted_at_ns = now;
+	watch.count_cost_ns = now_ns() - now;
+	watch.free_then = memory_free(&total_ram);
+	watch.is_tight = watch.free_then < total_ram / 32 + 2 * slack(in);
+	return used;
+}
+
+static void watch_memory(struct init *in, uint64_t now)
+{
+	const uint64_t limit = in->limits.memory_bytes;
+	uint64_t speed = (uint64_t)FILL_BYTES_PER_NS * least(in->n_cpus, FILL_CPUS_MAX);
+	uint64_t often = watch.count_cost_ns * COUNT_SHARE, ram, free_now = memory_free(&ram);
+
+	often = often < COUNT_NS ? COUNT_NS : often;
+	if (watch.is_tight || watch.counted_at_ns == 0 || now - watch.counted_at_ns >= often ||
+	    free_now + watch.margin / 2 < watch.free_then) {
+		uint64_t used = count_tree(in, now);
+
+		if (used > limit) {
+			in->report.limit = WIRE_LIMIT_MEMORY;
+			return;
+		}
+		watch.margin = limit - used + slack(in);
+	}
+	watch.memory_at_ns = watch.margin / speed;
+	if (watch.memory_at_ns < TICK_MIN_NS)
+		watch.memory_at_ns = TICK_MIN_NS;
+	watch.memory_at_ns = now_ns() + least(watch.memory_at_ns, TICK_MAX_NS);
+}
+
+/* For the receipt: often at first, when most happens, and seldom later. */
+static void look_around(struct init *in, uint64_t now)
+{
+	if (now - watch.counted_at_ns >= watch.look_ns / 2)
+		count_tree(in, now);
+	watch.look_ns = least(2 * watch.look_ns, LOOK_MAX_NS);
+	/* A tree that gets near its number of tasks is about to be refused one. */
+	if (in->limits.procs && in->report.procs * 2 > in->limits.procs)
+		watch.look_ns = least(watch.look_ns, FIRST_LOOK_NS * 4);
+	watch.look_at_ns = now + watch.look_ns;
+}
+
+void watch_start(struct init *in)
+{
+	uint64_t cpus[16] = { 0 }, now = now_ns();
+	long n = raw_syscall(__NR_sched_getaffinity, 0, sizeof(cpus), RAW_ARG(cpus), 0, 0, 0);
+
+	in->n_cpus = 0;
+	for (long i = 0; i < n * 8; i++)
+		in->n_cpus += cpus[i / 64] >> (i % 64) & 1;
+	if (in->n_cpus == 0)
+		in->n_cpus = 1;
+	in->report.procs = 1;
+	memory_start(in);
+	cpu_start(in);
+	watch.look_ns = FIRST_LOOK_NS;
+	watch.look_at_ns = now + FIRST_LOOK_NS;
+	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
+	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
+									 : ~(uint64_t)0;
+}
+
+uint64_t watch_tick(struct init *in)
+{
+	uint64_t now = now_ns(), next;
+
+	if (now >= watch.memory_at_ns)
+		watch_memory(in, now);
+	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
+		watch.cpu_at_ns = now + cpu_tick(in, now);
+	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.look_at_ns)
+		look_around(in, now);
+	next = least(least(watch.memory_at_ns, watch.cpu_at_ns), watch.look_at_ns);
+	return next > now ? next - now : 0;
+}
+
+void watch_release(struct init *in)
+{
+	cpu_release(in);
+	watch.cpu_at_ns = ~(uint64_t)0;
+}
+
+void watch_end(struct init *in)
+{
+	note_disk(in);
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits: what each one is held by on this machine, and the refusal where nothing holds it.
+ *
+ * The kernel holds the limits of single processes (resource limits) and of the private directories
+ * (the size of a tmpfs). Those of the whole tree are held by a cgroup where the caller has one
+ * delegated, and by init's watch where not.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "plan/plan_internal.h"
+
+/* The view's own directories and files lie on the same tmpfs and are not the command's. */
+#define VIEW_BYTES (64u << 10)
+#define VIEW_INODES 1024u
+#define BYTES_PER_INODE 4096u
+
+/* For callers who do not say. */
+#define DEFAULT_WALL_MS 30000
+#define DEFAULT_MEMORY ((uint64_t)256 << 20)
+
+#define BY_CGROUP "cgroup"
+#define BY_WATCH "watch"
+#define BY_RLIMIT "rlimit"
+#define BY_NOTHING "none"
+
+static int hold(struct build *b, const char *limit, const char *by)
+{
+	struct cordon_held *held = PLAN_ADD(b, held, n_held, cap_held);
+
+	if (!held)
+		return plan_nomem(b);
+	held->limit = limit;
+	held->by = by;
+	return 0;
+}
+
+/* Nothing here can hold @limit: a refusal, unless the policy says that it may be so. */
+static int cannot_hold(struct build *b, const char *limit, const char *why, const char *by)
+{
+	if (!strlist_has(&b->policy->best_effort, limit)) {
+		cordon_err(b->err, CORDON_E_UNSUPPORTED, 0, "limits.%s cannot be enforced here: %s",
+			   limit, why);
+		return cordon_err_hint(b->err, "to run without it: --best-effort %s", limit);
+	}
+	return hold(b, limit, by);
+}
+
+/* A limit can be lowered by anyone and raised by nobody but root. */
+static void put_limit(struct plan_header *h, int resource, uint64_t value)
+{
+	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits++];
+	struct rlimit now;
+
+	if (getrlimit(resource, &now) == 0 && now.rlim_max < value)
+		value = now.rlim_max;
+	limit->resource = (uint32_t)resource;
+	limit->soft = limit->hard = value;
+}
+
+static int limit_procs(struct build *b, struct plan_header *h)
+{
+	struct plan_limits *l = &b->plan->limits;
+	int is_asked = b->policy->procs >= 0, others;
+
+	l->procs = (uint64_t)(is_asked ? b->policy->procs : POLICY_DEFAULT_PROCS);
+	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
+		/* Counted for each user namespace since Linux 5.14; init is one of them. */
+		put_limit(h, RLIMIT_NPROC, l->procs + 1);
+		return hold(b, "procs", b->in->has_cgroup ? BY_CGROUP : BY_RLIMIT);
+	}
+	if (b->in->has_cgroup)
+		return hold(b, "procs", BY_CGROUP);
+	if (h->outer_uid == 0) {
+		/* The kernel does not count root's tasks; init does, and ends what has too many. */
+		l->end_at_procs = l->procs;
+		if (is_asked)
+			return cannot_hold(b, "procs", "the run is root's, without namespaces",
+					   BY_WATCH);
+		return hold(b, "procs", BY_WATCH);
+	}
+	others = probe_user_tasks(h->outer_uid);
+	if (others < 0)
+		return cordon_err(b->err, CORDON_E_SYSTEM, -others,
+				  "cannot count the tasks of user %u", h->outer_uid);
+	put_limit(h, RLIMIT_NPROC, l->procs + (uint64_t)others);
+	/* The count is one of all the user's tasks: if others end, more can be made. */
+	l->end_at_procs = l->procs + l->procs / 4 + 16;
+	return hold(b, "procs", BY_RLIMIT);
+}
+
+static int limit_disk(struct build *b, struct plan_header *h)
+{
+	const struct cordon_policy *p = b->policy;
+	uint64_t bytes = (uint64_t)(p->disk_bytes >= 0 ? p->disk_bytes : POLICY_DEFAULT_DISK_BYTES);
+	uint64_t steps = (2 * (uint64_t)b->n_steps + VIEW_INODES - 1) / VIEW_INODES * VIEW_INODES;
+
+	if (b->in->level != PLAN_LEVEL_NAMESPACES)
+		return p->disk_bytes < 0
+			       ? hold(b, "disk", BY_NOTHING)
+			       : cannot_hold(b, "disk",
+					     "level landlock has no file system of its own",
+					     BY_NOTHING);
+	h->tmpfs_bytes = bytes + VIEW_BYTES;
+	h->tmpfs_inodes = bytes / BYTES_PER_INODE + (steps > VIEW_INODES ? steps : VIEW_INODES);
+	b->plan->limits.disk_bytes = bytes;
+	return hold(b, "disk", "tmpfs");
+}
+
+/* What the policy says, or what the caller says for policies that do not; 0 = no limit. */
+static uint64_t limit_or(int64_t set, int64_t standard, uint64_t ours)
+{
+	if (set >= 0)
+		return (uint64_t)set;
+	if (standard == 0)
+		return ours;
+	return standard < 0 ? 0 : (uint64_t)standard;
+}
+
+/* What only a cgroup or a watch over the whole tree can hold. */
+static int limit_tree(struct build *b)
+{
+	const struct cordon_policy *p = b->policy;
+	const struct cordon_run_options *o = b->in->options;
+	const char *by = b->in->has_cgroup ? BY_CGROUP : BY_WATCH;
+	struct plan_limits *l = &b->plan->limits;
+	int r = 0;
+
+	l->grace_ms = (uint64_t)(p->grace_ms >= 0 ? p->grace_ms : POLICY_DEFAULT_GRACE_MS);
+	l->wall_ms = limit_or(p->wall_ms, o->default_wall_ms, DEFAULT_WALL_MS);
+	l->memory_bytes = limit_or(p->memory_bytes, o->default_memory_bytes, DEFAULT_MEMORY);
+	l->cpu_milli = p->cpu_milli > 0 ? (uint64_t)p->cpu_milli : 0;
+	l->cpu_time_ms = p->cpu_time_ms > 0 ? (uint64_t)p->cpu_time_ms : 0;
+	if (l->wall_ms)
+		r = hold(b, "wall", BY_WATCH);
+	if (r == 0 && l->memory_bytes)
+		r = hold(b, "memory", by);
+	if (r == 0 && l->cpu_milli)
+		r = hold(b, "cpu", b->in->has_cgroup_cpu ? BY_CGROUP : BY_WATCH);
+	if (r == 0 && l->cpu_time_ms)
+		r = hold(b, "cpu_time", by);
+	return r;
+}
+
+int plan_build_limits(struct build *b, struct plan_header *h)
+{
+	const struct cordon_policy *p = b->policy;
+	int r;
+
+	/* Not 0: a core pattern with a pipe would still run its program then. */
+	put_limit(h, RLIMIT_CORE, 1);
+	put_limit(h, RLIMIT_NOFILE,
+		  (uint64_t)(p->open_files >= 0 ? p->open_files : POLICY_DEFAULT_OPEN_FILES));
+	if (p->file_size_bytes >= 0)
+		put_limit(h, RLIMIT_FSIZE, (uint64_t)p->file_size_bytes);
+	r = limit_procs(b, h);
+	if (r == 0)
+		r = hold(b, "open_files", BY_RLIMIT);
+	if (r == 0 && p->file_size_bytes >= 0)
+		r = hold(b, "file_size", BY_RLIMIT);
+	if (r == 0)
+		r = limit_disk(b, h);
+	if (r == 0)
+		r = limit_tree(b);
+	b->plan->limits.file_size_bytes = p->file_size_bytes;
+	b->plan->limits.output_bytes = p->output_bytes;
+	b->plan->limits.output_end = p->output_end == 1;
+	return r;
+}
