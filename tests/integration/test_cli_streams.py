@@ -219,35 +219,59 @@ def start_ready(me, opts, script):
 WAIT = "while :; do sleep 0.05; done"
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT,
-                                    signal.SIGUSR1, signal.SIGUSR2], ids=lambda n: n.name)
+ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+LONG_GRACE = ["--grace", "1h", "--receipt", "r"]  # a test that waited for its end would fail
+
+
+def receipt(me):
+    return json.loads((me.work / "r").read_bytes())
+
+
+@pytest.mark.parametrize("number", ENDING + [signal.SIGUSR1, signal.SIGUSR2], ids=lambda n: n.name)
 def test_signal_is_forwarded(me, number):
     name = number.name[3:]
-    proc = start_ready(me, [], f"trap 'echo got {name}; exit 9' {name}; echo ready; {WAIT}")
+    proc = start_ready(me, LONG_GRACE, f"trap 'echo got {name}; exit 9' {name}; echo ready; {WAIT}")
     proc.send_signal(number)
     out, _ = proc.communicate(timeout=20)
-    assert (proc.returncode, out) == (9, f"got {name}\n".encode())
+    assert out == f"got {name}\n".encode(), "the command is asked first, and its output is kept"
+    got = receipt(me)
+    assert (got["exit_code"], got["signal"]) == (9, None)
+    if number in ENDING:
+        assert (proc.returncode, got["kind"]) == (128 + number, "cancelled")
+    else:
+        assert (proc.returncode, got["kind"]) == (9, "exited")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+@pytest.mark.parametrize("number", ENDING, ids=lambda n: n.name)
 def test_signal_that_the_command_does_not_handle(me, number):
-    proc = start_ready(me, ["--receipt", "r"], f"echo ready; {WAIT}")
+    proc = start_ready(me, LONG_GRACE, f"echo ready; {WAIT}")
     proc.send_signal(number)
     proc.communicate(timeout=20)
     assert proc.returncode == 128 + number
-    got = json.loads((me.work / "r").read_bytes())
-    assert (got["kind"], got["signal"]) == ("signaled", number)
+    got = receipt(me)
+    assert (got["kind"], got["exit_code"], got["signal"]) == ("cancelled", None, number)
+
+
+@pytest.mark.parametrize("grace, want", [("2s", b"asked\n"), ("0", b"")])
+def test_signal_that_does_not_end_the_command(me, grace, want):
+    proc = start_ready(me, ["--grace", grace, "--receipt", "r"], f"trap 'echo asked' TERM; echo ready; {WAIT}")
+    proc.send_signal(signal.SIGTERM)
+    out, _ = proc.communicate(timeout=20)
+    assert (proc.returncode, out) == (128 + signal.SIGTERM, want)
+    got = receipt(me)
+    assert (got["kind"], got["exit_code"], got["signal"]) == ("cancelled", None, signal.SIGKILL)
 
 
 def test_second_signal_cancels(me):
-    proc = start_ready(me, ["--receipt", "r"], f"trap 'echo caught' INT TERM; echo ready; {WAIT}")
+    proc = start_ready(me, LONG_GRACE, f"trap 'echo caught' INT TERM; echo ready; {WAIT}")
     proc.send_signal(signal.SIGINT)
     assert proc.stdout.readline() == b"caught\n"
-    assert proc.poll() is None
+    assert proc.poll() is None, "the grace has only begun"
     proc.send_signal(signal.SIGTERM)
     proc.communicate(timeout=20)
-    assert proc.returncode == 128 + signal.SIGTERM
-    assert json.loads((me.work / "r").read_bytes())["kind"] == "cancelled"
+    assert proc.returncode == 128 + signal.SIGINT, "the first one is the reason"
+    got = receipt(me)
+    assert (got["kind"], got["signal"]) == ("cancelled", signal.SIGKILL)
 
 
 def test_user_signals_never_cancel(me):
