@@ -82,8 +82,8 @@ static void explain_limits(const struct cordon_result *result)
 		const struct cordon_denial *d = &result->denials[i];
 
 		if (result->kind != CORDON_KIND_PROCS && strcmp(d->rule, "limits.procs") == 0)
-			say_line("the limit of %s was reached, and the command was refused more "
-				 "(raise it with %s)",
+			say_line("the limit of %s was reached, beyond which there is EAGAIN (raise "
+				 "it with %s)",
 				 d->target, d->fix);
 		if (strcmp(d->rule, "limits.disk") == 0)
 			say_line("the limit of %s was reached (raise it with %s)", d->target,

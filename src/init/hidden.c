@@ -5,43 +5,50 @@
  * what is mapped of it, which may be less than what is there; and a memory file can be nowhere but
  * in a socket's queue. The machine's count of shared memory knows all of it, but of everybody.
  *
- * So each object that was seen is remembered, with the size it had or could have, and growth of the
- * machine's count that nothing explains is taken for the tree's as far as such objects could hold
- * it. A neighbour's growth can thus be charged to a run, but never more than the run itself
- * reserved.
+ * So growth of the machine's count that nothing explains is taken for the tree's as far as the tree
+ * has places for it: memory files, seen now or before; mappings, by the size they had; without a
+ * bound, if descriptors are under way in a socket or cannot be looked at. A neighbour's growth can
+ * thus be charged to a run, but not more of it than the run has places for.
  */
 #include "init/hidden.h"
 
 #include <asm/stat.h>
 #include <asm/unistd_64.h>
 #include <linux/fcntl.h>
+#include <linux/kcmp.h>
 #include <linux/memfd.h>
 
 #include "init/procfs.h"
-#include "init/sockets.h"
 #include "sys/raw.h"
 
 #define KIB 1024u
-#define OBJECTS 4096 /* a power of two */
-#define DESCRIPTORS_MAX 65536
+#define OBJECTS 4096	     /* a power of two */
+#define DESCRIPTORS_MAX 8192 /* looked at in one round; more take too long */
+#define THREADS_MAX 4096
 #define MEMINFO_MAX 4096
-#define CHUNK 65536
-#define PLACE_BYTES (16u << 20) /* what a place to hide may hold beyond what was seen of it */
+#define PLACE_BYTES (16u << 20) /* what may be behind a mapping beyond what was seen of it */
 #define STAT_BLOCK 512u
+#define NO_BOUND ((uint64_t)1 << 60)
 
 struct object {
 	uint64_t ino;
 	uint64_t bytes;		    /* its size, when a descriptor told it */
 	uint64_t extent;	    /* the part of it that was seen mapped */
-	uint32_t described, mapped; /* the count in which it was */
+	uint32_t described, mapped; /* the round in which it was */
 };
 
 static struct object objects[OBJECTS];
 static unsigned n_objects;
-static uint32_t count;	    /* number of the exact count that is going on */
+static uint32_t current;    /* number of this round */
 static uint64_t outside;    /* shared memory of others, as far as it can be told */
 static uint64_t kernel_dev; /* device of memory files */
-static uint64_t last_described;
+
+/* What one look at the descriptors found. */
+struct look {
+	uint64_t described; /* bytes of memory files */
+	long left;	    /* descriptors that may still be looked at */
+	int is_blind;	    /* something could not be looked at, or is under way */
+};
 
 static uint64_t machine_shared(struct init *in)
 {
@@ -58,6 +65,11 @@ static uint64_t dev_key(uint64_t major, uint64_t minor)
 	return major << 32 | minor;
 }
 
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 void hidden_start(struct init *in)
 {
 	struct stat st;
@@ -72,17 +84,25 @@ void hidden_start(struct init *in)
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
-static uint64_t above(uint64_t a, uint64_t b)
+uint64_t hidden_most(struct init *in, uint64_t seen, int is_exact)
 {
-	return a > b ? a - b : 0;
+	uint64_t others = above(machine_shared(in), seen);
+
+	if (is_exact && others < outside)
+		outside = others;
+	return above(others, outside);
 }
 
-uint64_t hidden_quick(struct init *in, uint64_t seen)
+void hidden_begin(void)
 {
-	return above(above(machine_shared(in), outside), seen);
+	current++;
+	if (n_objects > OBJECTS / 2) {
+		memset(objects, 0, sizeof(objects));
+		n_objects = 0;
+	}
 }
 
-/* NULL if there is no room: what cannot be remembered cannot be told apart either. */
+/* NULL if there is no room. */
 static struct object *find(uint64_t ino)
 {
 	unsigned at = (unsigned)(ino * 2654435761u) % OBJECTS;
@@ -103,66 +123,83 @@ static struct object *find(uint64_t ino)
 	return NULL;
 }
 
-void hidden_begin(struct init *in)
-{
-	(void)in;
-	count++;
-	if (n_objects > OBJECTS / 2) {
-		memset(objects, 0, sizeof(objects));
-		n_objects = 0;
-	}
-	last_described = 0;
-}
-
-/* Is the link /proc/PID/fd/N one to a memory file? Asked before the file itself is, which may lie
- * on a file system that does not answer. */
-static int is_memory_file(struct init *in, const char *path)
-{
-	static const char prefix[] = "/memfd:";
-	char text[sizeof(prefix)];
-	long n = raw_syscall(__NR_readlinkat, in->proc_fd, RAW_ARG(path), RAW_ARG(text),
-			     sizeof(prefix) - 1, 0, 0);
-
-	if (n != (long)sizeof(prefix) - 1)
-		return 0;
-	for (long i = 0; i < n; i++)
-		if (text[i] != prefix[i])
-			return 0;
-	return 1;
-}
-
-void hidden_descriptors(struct init *in, int pid)
-{
-	static int fds[DESCRIPTORS_MAX];
-	long n = proc_entries(in->proc_fd, pid, "fd", fds, DESCRIPTORS_MAX);
-
-	for (long i = 0; i < n; i++) {
-		char path[PROC_PATH_MAX];
-		struct object *o;
-		struct stat st;
-
-		proc_path_in(pid, "fd", fds[i], "", path);
-		if (!is_memory_file(in, path) ||
-		    raw_syscall(__NR_newfstatat, in->proc_fd, RAW_ARG(path), RAW_ARG(&st), 0, 0,
-				0) < 0)
-			continue;
-		o = find(st.st_ino);
-		if (o && o->described == count)
-			continue;
-		if (o) {
-			o->described = count;
-			o->bytes = (uint64_t)st.st_blocks * STAT_BLOCK;
-		}
-		last_described += (uint64_t)st.st_blocks * STAT_BLOCK;
-	}
-}
-
 static int starts_with(const char *s, const char *prefix)
 {
 	while (*prefix)
 		if (*s++ != *prefix++)
 			return 0;
 	return 1;
+}
+
+static void look_at_memory_file(struct init *in, const char *path, struct look *look)
+{
+	struct object *o;
+	struct stat st;
+
+	if (raw_syscall(__NR_newfstatat, in->proc_fd, RAW_ARG(path), RAW_ARG(&st), 0, 0, 0) < 0)
+		return;
+	o = find(st.st_ino);
+	if (!o) {
+		look->is_blind = 1;
+		return;
+	}
+	if (o->described == current)
+		return;
+	o->described = current;
+	o->bytes = (uint64_t)st.st_blocks * STAT_BLOCK;
+	look->described += o->bytes;
+}
+
+/* What a link /proc/PID/fd/N says is the kernel's word. It is asked before the file itself is,
+ * which may lie on a file system that does not answer. */
+static void look_at_descriptor(struct init *in, int pid, int fd, struct look *look)
+{
+	char path[PROC_PATH_MAX], text[64];
+	long n;
+
+	proc_path_in(pid, "fd", fd, "", path);
+	n = raw_syscall(__NR_readlinkat, in->proc_fd, RAW_ARG(path), RAW_ARG(text),
+			sizeof(text) - 1, 0, 0);
+	if (n <= 0)
+		return;
+	text[n] = 0;
+	if (starts_with(text, "/memfd:")) {
+		look_at_memory_file(in, path, look);
+	} else if (starts_with(text, "socket:")) {
+		char info[512];
+
+		proc_path_in(pid, "fdinfo", fd, "", path);
+		if (proc_read(in->proc_fd, 0, path, info, sizeof(info)) > 0 &&
+		    proc_field(info, "scm_fds:") > 0)
+			look->is_blind = 1;
+	}
+}
+
+static void look_at_table(struct init *in, int pid, struct look *look)
+{
+	static int fds[DESCRIPTORS_MAX];
+	long n = proc_entries(in->proc_fd, pid, "fd", fds, DESCRIPTORS_MAX);
+
+	look->left -= n;
+	if (n < 0 || look->left < 0) {
+		look->is_blind = 1;
+		return;
+	}
+	for (long i = 0; i < n; i++)
+		look_at_descriptor(in, pid, fds[i], look);
+}
+
+/* A thread can have a table of descriptors of its own. */
+static void look_at_process(struct init *in, int pid, struct look *look)
+{
+	static int threads[THREADS_MAX];
+	long n = proc_entries(in->proc_fd, pid, "task", threads, THREADS_MAX);
+
+	look_at_table(in, pid, look);
+	for (long i = 0; i < n && !look->is_blind; i++)
+		if (threads[i] != pid &&
+		    raw_syscall(__NR_kcmp, pid, threads[i], KCMP_FILES, 0, 0, 0) != 0)
+			look_at_table(in, threads[i], look);
 }
 
 static const char *read_hex(const char *s, uint64_t *ret)
@@ -183,7 +220,7 @@ static const char *read_hex(const char *s, uint64_t *ret)
 
 /*
  * "start-end perms offset major:minor inode   path". Returns whether the pages of this mapping
- * have to be counted here, and remembers the object behind it.
+ * have to be counted here, and remembers the object behind it; -1: this is no such line.
  */
 static int counts_here(const char *line)
 {
@@ -209,10 +246,10 @@ static int counts_here(const char *line)
 	o = find(ino);
 	if (!o)
 		return 1;
-	o->mapped = count;
+	o->mapped = current;
 	if (offset + (end - start) > o->extent)
 		o->extent = offset + (end - start);
-	return o->described != count;
+	return 1;
 }
 
 struct mapping_reader {
@@ -220,8 +257,9 @@ struct mapping_reader {
 	uint64_t sum;
 };
 
-static void read_line(struct mapping_reader *r, const char *line)
+static void read_line(void *arg, const char *line)
 {
+	struct mapping_reader *r = arg;
 	int here;
 
 	if (starts_with(line, "Pss:")) {
@@ -239,67 +277,37 @@ static void read_line(struct mapping_reader *r, const char *line)
 
 uint64_t hidden_mapped(struct init *in, int pid, uint64_t mapped)
 {
-	static char text[CHUNK + 1];
 	struct mapping_reader r = { 0, 0 };
-	char path[PROC_PATH_MAX];
-	size_t have = 0;
-	long fd, n;
 
-	fd = raw_syscall(__NR_openat, in->proc_fd, RAW_ARG(proc_path(pid, "smaps", path)),
-			 O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (fd < 0)
-		return mapped;
-	while ((n = raw_syscall(__NR_read, fd, RAW_ARG(text + have), (long)(CHUNK - have), 0, 0,
-				0)) > 0) {
-		size_t line = 0;
-
-		have += (size_t)n;
-		for (size_t i = 0; i < have; i++) {
-			if (text[i] != '\n')
-				continue;
-			text[i] = 0;
-			read_line(&r, text + line);
-			line = i + 1;
-		}
-		/* A path longer than the buffer cannot be: the kernel cuts them at a page. */
-		have -= line;
-		for (size_t i = 0; i < have; i++)
-			text[i] = text[line + i];
-		if (have == CHUNK)
-			break;
-	}
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-	return r.sum;
+	return proc_lines(in->proc_fd, pid, "smaps", read_line, &r) < 0 ? mapped : r.sum;
 }
 
-/* What the tree has places for beyond what is counted. */
-static uint64_t room_to_hide(struct init *in)
+/* What the tree has places for. */
+static uint64_t room_to_hide(void)
 {
-	/* Each socket can carry memory files that nobody else has. */
-	uint64_t room = sockets_count(in) * PLACE_BYTES;
+	uint64_t room = 0;
 
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		const struct object *o = &objects[i];
 		uint64_t most = o->extent > o->bytes ? o->extent : o->bytes;
 
-		if (o->ino == 0 || o->described == count)
-			continue;
-		if (o->mapped == count && most < PLACE_BYTES)
+		if (o->ino && o->mapped == current && most < PLACE_BYTES)
 			most = PLACE_BYTES;
 		room += most;
 	}
 	return room;
 }
 
-uint64_t hidden_end(struct init *in, uint64_t seen)
+uint64_t hidden_find(struct init *in, const int *pids, int n, uint64_t mapped, uint64_t most)
 {
-	uint64_t all = machine_shared(in), ours = seen + last_described, unexplained, room;
+	struct look look = { .left = DESCRIPTORS_MAX };
+	uint64_t room, least;
 
-	if (above(all, ours) < outside)
-		outside = above(all, ours);
-	unexplained = above(above(all, outside), ours);
-	if (unexplained == 0)
-		return last_described;
-	room = room_to_hide(in);
-	return last_described + (unexplained < room ? unexplained : room);
+	for (int i = 0; i < n && !look.is_blind; i++)
+		look_at_process(in, pids[i], &look);
+	room = look.is_blind ? NO_BOUND : room_to_hide();
+	/* What is in memory files but not mapped is there, whatever the machine's count did. */
+	least = above(look.described, mapped);
+	most = most < room ? most : room;
+	return most > least ? most : least;
 }

@@ -4,6 +4,9 @@
 #include <asm/statfs.h>
 #include <asm/unistd_64.h>
 #include <linux/fcntl.h>
+#include <linux/msg.h>
+#include <linux/sem.h>
+#include <linux/shm.h>
 #include <linux/sysinfo.h>
 
 #include "init/hidden.h"
@@ -15,9 +18,12 @@
 #define KIB 1024u
 #define PAGE 4096u
 #define STATUS_MAX 4096
-#define SEGMENTS_MAX 65536
 #define TASK_BYTES (24u << 10) /* kernel stack and descriptors of a task */
 #define INODE_BYTES 1024u      /* of a tmpfs, with its name */
+#define SEMAPHORE_BYTES 64u
+#define MESSAGE_BYTES 64u     /* besides its text */
+#define IPC_OBJECT_BYTES 512u /* a queue or a set, without what is in it */
+#define FIND_NS 1000000000u
 
 /* Read into once at a time: init has one thread that counts. */
 static int pids[TREE_MAX];
@@ -25,6 +31,8 @@ static int pids[TREE_MAX];
 static struct {
 	uint64_t blocks, inodes; /* of the private file system, before the command ran */
 } base;
+
+static uint64_t found, found_ns; /* what was hidden, and when it was looked for */
 
 static int statfs_root(struct init *in, struct statfs *ret)
 {
@@ -84,25 +92,25 @@ uint64_t memory_free(uint64_t *ret_total)
 }
 
 /*
- * Columns 14 and 15 are the resident and the swapped bytes of a segment. At level landlock the
- * filter leaves no way to make one.
+ * SysV objects of the run's ipc namespace, each kind with one call; at level landlock the filter
+ * leaves no way to make one. Semaphores and messages are the kernel's own memory.
  */
-static uint64_t sysv_segments(struct init *in)
+static void add_ipc(struct init *in, struct memory *m)
 {
-	static char text[SEGMENTS_MAX];
-	uint64_t sum = 0, column[16];
-	char *line;
+	struct shm_info shm = { 0 };
+	struct seminfo sem = { 0 };
+	struct msginfo msg = { 0 };
 
-	if (in->plan->level != PLAN_LEVEL_NAMESPACES ||
-	    proc_read(in->proc_fd, 0, "sysvipc/shm", text, sizeof(text)) <= 0)
-		return 0;
-	for (line = text; *line; line++) {
-		if (*line != '\n')
-			continue;
-		if (proc_numbers(line + 1, column, 16) == 16)
-			sum += column[14] + column[15];
-	}
-	return sum;
+	if (in->plan->level != PLAN_LEVEL_NAMESPACES)
+		return;
+	if (raw_syscall(__NR_shmctl, 0, SHM_INFO, RAW_ARG(&shm), 0, 0, 0) >= 0)
+		m->segments = ((uint64_t)shm.shm_rss + (uint64_t)shm.shm_swp) * PAGE;
+	if (raw_syscall(__NR_semctl, 0, 0, SEM_INFO, RAW_ARG(&sem), 0, 0) >= 0)
+		m->ipc += (uint64_t)sem.semaem * SEMAPHORE_BYTES +
+			  (uint64_t)sem.semusz * IPC_OBJECT_BYTES;
+	if (raw_syscall(__NR_msgctl, 0, MSG_INFO, RAW_ARG(&msg), 0, 0, 0) >= 0)
+		m->ipc += (uint64_t)msg.msgtql + (uint64_t)msg.msgmap * MESSAGE_BYTES +
+			  (uint64_t)msg.msgpool * IPC_OBJECT_BYTES;
 }
 
 static void add_process(struct init *in, int pid, struct memory *m)
@@ -125,8 +133,16 @@ static void add_rest(struct init *in, struct memory *m)
 {
 	m->tables += m->tasks * TASK_BYTES;
 	m->files = private_files(in);
-	if (in->limits.memory_bytes)
-		m->segments = sysv_segments(in);
+	if (in->limits.memory_bytes) {
+		add_ipc(in, m);
+		m->sockets = sockets_bytes(in);
+	}
+}
+
+/* Shared memory that is accounted for. */
+static uint64_t shared(const struct memory *m)
+{
+	return m->mapped + m->files + m->segments;
 }
 
 void memory_quick(struct init *in, struct memory *ret)
@@ -137,10 +153,8 @@ void memory_quick(struct init *in, struct memory *ret)
 	for (int i = 0; i < n; i++)
 		add_process(in, pids[i], &m);
 	add_rest(in, &m);
-	if (in->limits.memory_bytes) {
-		m.sockets = sockets_most(sockets_count(in));
-		m.hidden = hidden_quick(in, m.mapped + m.files + m.segments);
-	}
+	if (in->limits.memory_bytes)
+		m.hidden = hidden_most(in, shared(&m), 0);
 	*ret = m;
 }
 
@@ -155,6 +169,7 @@ static void add_share(struct init *in, int pid, struct memory *m)
 	m->tasks += whole.tasks;
 	m->tables += whole.tables;
 	if (proc_read(in->proc_fd, pid, "smaps_rollup", text, sizeof(text)) <= 0) {
+		m->is_guess = 1;
 		m->anon += whole.anon;
 		m->mapped += whole.mapped;
 		m->swap += whole.swap;
@@ -166,30 +181,42 @@ static void add_share(struct init *in, int pid, struct memory *m)
 		m->mapped += hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
 }
 
+/*
+ * Looking into every descriptor takes its time. It is needed where what may be hidden decides, and
+ * now and then besides: a neighbour may give back what the tree takes.
+ */
+static int must_find(struct init *in, const struct memory *m, uint64_t most, uint64_t now)
+{
+	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
+
+	return total <= limit && (total + most > limit || now - found_ns > FIND_NS);
+}
+
 void memory_exact(struct init *in, struct memory *ret)
 {
 	struct memory m = { 0 };
-	int n;
+	uint64_t most, now = now_ns();
+	int n = tree_list(in, pids);
 
-	if (in->limits.memory_bytes)
-		hidden_begin(in);
-	n = tree_list(in, pids);
-	for (int i = 0; i < n; i++) {
-		if (in->limits.memory_bytes)
-			hidden_descriptors(in, pids[i]);
-	}
+	hidden_begin();
 	for (int i = 0; i < n; i++)
 		add_share(in, pids[i], &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes) {
-		m.sockets = sockets_bytes(in, sockets_most(sockets_count(in)));
-		m.hidden = hidden_end(in, m.mapped + m.files + m.segments);
+		most = hidden_most(in, shared(&m), !m.is_guess);
+		if (must_find(in, &m, most, now)) {
+			m.hidden = hidden_find(in, pids, n, m.mapped, most);
+			found = m.hidden;
+			found_ns = now;
+		} else {
+			m.hidden = found < most ? found : most;
+		}
 	}
 	*ret = m;
 }
 
 uint64_t memory_total(const struct memory *m)
 {
-	return m->anon + m->swap + m->tables + m->mapped + m->files + m->segments + m->sockets +
-	       m->hidden;
+	return m->anon + m->swap + m->tables + m->mapped + m->files + m->segments + m->ipc +
+	       m->sockets + m->hidden;
 }

@@ -20,11 +20,13 @@ struct memory {
 	uint64_t anon, swap, tables; /* of processes, and what the kernel keeps for each task */
 	uint64_t mapped;	     /* shared memory that processes have mapped */
 	uint64_t files;		     /* private directories, with their inodes */
-	uint64_t segments;	     /* SysV */
+	uint64_t segments;	     /* SysV shared memory */
+	uint64_t ipc;		     /* SysV semaphores and messages */
 	uint64_t hidden;	     /* memory files, and what shows nowhere else */
 	uint64_t sockets;	     /* what is in their queues */
 	uint64_t tasks;
 	int processes;
+	int is_guess; /* some process cannot be looked at */
 };
 
 /* Takes the state before the run as zero. */

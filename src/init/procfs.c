@@ -7,6 +7,8 @@
 
 #include "sys/raw.h"
 
+#define LINES_CHUNK 65536
+
 struct dir_entry { /* struct linux_dirent64 */
 	uint64_t ino;
 	int64_t off;
@@ -132,6 +134,41 @@ int proc_numbers(const char *text, uint64_t *ret, int max)
 		text = end;
 	}
 	return n;
+}
+
+long proc_lines(int proc_fd, int pid, const char *name, void (*each)(void *arg, const char *line),
+		void *arg)
+{
+	static char text[LINES_CHUNK + 1];
+	char path[PROC_PATH_MAX];
+	size_t have = 0;
+	long fd, n;
+
+	fd = raw_syscall(__NR_openat, proc_fd, RAW_ARG(proc_path(pid, name, path)),
+			 O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return fd;
+	while ((n = raw_syscall(__NR_read, fd, RAW_ARG(text + have), (long)(LINES_CHUNK - have), 0,
+				0, 0)) > 0) {
+		size_t line = 0;
+
+		have += (size_t)n;
+		for (size_t i = 0; i < have; i++) {
+			if (text[i] != '\n')
+				continue;
+			text[i] = 0;
+			each(arg, text + line);
+			line = i + 1;
+		}
+		have -= line;
+		for (size_t i = 0; i < have; i++)
+			text[i] = text[line + i];
+		/* No line is as long as that: the kernel cuts paths at a page. */
+		if (have == LINES_CHUNK)
+			break;
+	}
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return n < 0 ? n : 0;
 }
 
 static long read_entries(long fd, int *ret, int max)

@@ -28,26 +28,13 @@
 #define NO_WAIT 0x40
 #define SOCKET_BYTES (213u << 10) /* the kernel's default for a buffer, and the socket itself */
 #define BUFFER_MAX 32768
+#define FEW 4	   /* not worth the question */
+#define MANY 16384 /* asking would take so long that memory could be filled meanwhile */
 
 struct sums {
 	uint64_t charged; /* to the socket that sent it, or that has it */
 	uint64_t queued;  /* bytes to be read: the sender may be gone */
 };
-
-uint64_t sockets_count(struct init *in)
-{
-	char text[512];
-
-	if (in->plan->level != PLAN_LEVEL_NAMESPACES ||
-	    proc_read(in->proc_fd, 0, "net/sockstat", text, sizeof(text)) <= 0)
-		return 0;
-	return proc_field(text, "sockets: used");
-}
-
-uint64_t sockets_most(uint64_t n)
-{
-	return n * SOCKET_BYTES;
-}
 
 /* The attributes of one socket. */
 static void add_attributes(const struct nlattr *a, long left, int meminfo, struct sums *sums)
@@ -148,26 +135,38 @@ static long ask_inet(long fd, int family, int protocol, struct sums *sums)
 		   sums);
 }
 
-uint64_t sockets_bytes(struct init *in, uint64_t most)
+static long ask_all(long fd, struct sums *local, struct sums *net)
+{
+	static const int families[] = { INET, INET6 }, protocols[] = { TCP, UDP };
+	long r = ask_unix(fd, local);
+
+	for (int i = 0; r == 0 && i < 4; i++)
+		r = ask_inet(fd, families[i / 2], protocols[i % 2], net);
+	return r;
+}
+
+uint64_t sockets_bytes(struct init *in)
 {
 	struct sums local = { 0, 0 }, net = { 0, 0 };
+	uint64_t n, most;
+	char text[512];
 	long fd, r;
 
-	if (in->plan->level != PLAN_LEVEL_NAMESPACES)
+	if (in->plan->level != PLAN_LEVEL_NAMESPACES ||
+	    proc_read(in->proc_fd, 0, "net/sockstat", text, sizeof(text)) <= 0)
 		return 0;
+	n = proc_field(text, "sockets: used");
+	/* Those of TCP make their queues longer by themselves. */
+	if (n <= FEW && proc_field(text, "TCP: inuse") == 0)
+		return 0;
+	most = n * SOCKET_BYTES;
+	if (n > MANY)
+		return most;
 	fd = raw_syscall(__NR_socket, NETLINK, RAW_SOCKET | SOCKET_CLOEXEC, NETLINK_SOCK_DIAG, 0, 0,
 			 0);
 	if (fd < 0)
 		return most;
-	r = ask_unix(fd, &local);
-	if (r == 0)
-		r = ask_inet(fd, INET, TCP, &net);
-	if (r == 0)
-		r = ask_inet(fd, INET6, TCP, &net);
-	if (r == 0)
-		r = ask_inet(fd, INET, UDP, &net);
-	if (r == 0)
-		r = ask_inet(fd, INET6, UDP, &net);
+	r = ask_all(fd, &local, &net);
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	if (r < 0)
 		return most;

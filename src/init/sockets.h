@@ -5,11 +5,7 @@
 
 #include "init/init.h"
 
-/* How many sockets the run's net namespace has; 0 without one. */
-uint64_t sockets_count(struct init *in);
-/* What @n of them hold at most. */
-uint64_t sockets_most(uint64_t n);
-/* What they do hold, or @most if the kernel does not tell. */
-uint64_t sockets_bytes(struct init *in, uint64_t most);
+/* What the queues of the run's sockets hold; 0 without a net namespace of its own. */
+uint64_t sockets_bytes(struct init *in);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "init/init.h"
 
-#define TREE_MAX 8192 /* processes that are looked at one by one */
+#define TREE_MAX 65536 /* processes that are looked at one by one */
 
 /* Opens /proc and checks that the tree can be found there. 0 or -errno. */
 long tree_open(struct init *in);

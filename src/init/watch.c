@@ -74,7 +74,7 @@ static void note_disk(struct init *in)
 /* Nothing in the quick count is shared, a guess or a ceiling. */
 static int is_sure(const struct memory *m)
 {
-	return m->processes <= 1 && m->hidden == 0 && m->sockets < MIB;
+	return m->processes <= 1 && m->mapped == 0 && m->hidden == 0;
 }
 
 /* Returns what is used at most; a new peak, or a limit that seems broken, is counted exactly. */
@@ -175,7 +175,7 @@ uint64_t watch_tick(struct init *in)
 		watch_memory(in, now);
 	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
 		watch.cpu_at_ns = now + cpu_tick(in, now);
-	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.look_at_ns)
+	if (now >= watch.look_at_ns)
 		look_around(in, now);
 	next = least(least(watch.memory_at_ns, watch.cpu_at_ns), watch.look_at_ns);
 	return next > now ? next - now : 0;

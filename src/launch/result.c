@@ -234,6 +234,10 @@ static void fill_kind(struct cordon_run *run)
 	} else if (run->report.type == WIRE_ENDED || run->report.type == WIRE_ORPHANED) {
 		fill_ended(res, run->report.wait_status);
 		fill_ending(res, ending_kind(run));
+		/* However short it was: it would have been ended. */
+		if (res->kind == CORDON_KIND_EXITED && run->plan->limits.output_end &&
+		    (run->out.truncated || run->err.truncated))
+			fill_ending(res, CORDON_KIND_OUTPUT);
 	} else if (run->ending) {
 		fill_ending(res, run->ending);
 	} else {

@@ -204,7 +204,7 @@
 "            \"integer\"\n"
 "          ],\n"
 "          \"pattern\": \"^[0-9]+(\\\\.[0-9]{1,9})?([KMGTkmgt](iB)?|B)?$\",\n"
-"          \"minimum\": 0,\n"
+"          \"minimum\": 1,\n"
 "          \"maximum\": 1125899906842624\n"
 "        },\n"
 "        \"output\": {\n"
