@@ -22,6 +22,7 @@
 
 #define LOCK_EX_NB (2 | 4)
 #define LOCK_UN_NR 8
+#define LOCK_TRIES 100 /* in all, a millisecond each */
 #define POLL_IN 1
 
 static void __attribute__((noreturn)) leave(void)
@@ -75,12 +76,29 @@ static int is_placeholder(const struct statx *st, int64_t since)
 	return st->stx_ctime.tv_sec >= since;
 }
 
+/*
+ * A run that goes on has the lock for as long as it lasts. Another janitor (of the same supervisor,
+ * which had several runs here) has it for a moment only and passes over what we have locked just
+ * then: one that gave up at once would leave to the other what the other left to it.
+ */
+static int lock_alone(int dir_fd, int *tries)
+{
+	const struct __kernel_timespec pause = { 0, 1000000 };
+
+	while (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0) {
+		if (--*tries < 0)
+			return 0;
+		raw_syscall(__NR_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+	}
+	return 1;
+}
+
 /* Removes a placeholder unless another run holds names there too or it became something else. */
-static void remove_hold(int dir_fd, const char *name, int64_t since)
+static void remove_hold(int dir_fd, const char *name, int64_t since, int *tries)
 {
 	struct statx st;
 
-	if (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0)
+	if (!lock_alone(dir_fd, tries))
 		return;
 	if (raw_syscall(__NR_statx, dir_fd, (long)name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
 			(long)&st, 0) == 0 &&
@@ -94,6 +112,7 @@ void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
 {
 	struct janitor_order names;
 	struct __kernel_timespec now = { 0, 0 };
+	int tries = LOCK_TRIES;
 	long n;
 
 	/* fds: init's pidfd, the supervisor's, then the locked directory of each name. */
@@ -108,7 +127,7 @@ void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
 		raw_syscall(__NR_flock, fds[2 + i], LOCK_UN_NR, 0, 0, 0, 0);
 	for (uint32_t i = 0; i < order->count; i++) {
 		names.names[i][JANITOR_NAME_MAX - 1] = 0;
-		remove_hold(fds[2 + i], names.names[i], now.tv_sec - 1);
+		remove_hold(fds[2 + i], names.names[i], now.tv_sec - 1, &tries);
 	}
 	leave();
 }
