@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -163,11 +164,14 @@ static int is_help(const char *word)
 
 int main(int argc, char **argv)
 {
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	size_t words = 0;
 	int verb;
 
 	if (fill_standard_fds() < 0)
 		return STATUS_FAILED;
+	/* A file that may not grow (ulimit -f) is an error to be told about; init undoes this. */
+	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	if (argc < 2) {
 		help_top(STDERR_FILENO);
 		return STATUS_FAILED;
