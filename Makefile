@@ -4,10 +4,12 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 30
+N ?= 100000
+KILLS ?= 2000
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test bench lint format fuzz install clean help
+.PHONY: all run test bench lint format fuzz soak install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -39,6 +41,12 @@ format: ## rewrite all C files in the house format
 fuzz: ## run every fuzz target for FUZZ_SECONDS (default 30)
 	@tools/install-deps.sh build fuzz
 	@tools/fuzz.sh $(FUZZ_SECONDS)
+
+soak: ## N runs of every kind (default 100000) with a census of leaks, then KILLS kills (default 2000)
+	@tools/install-deps.sh build test
+	@$(MAKE) --no-print-directory all
+	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
+	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
 
 install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if given
 	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))

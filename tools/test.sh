@@ -75,7 +75,7 @@ pytest_suites() {
 		HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" PYTHONDONTWRITEBYTECODE=1 \
 		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
-		CORDON_MUST_WORK="$must_work" \
+		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" \
 		"$@" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
 		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} tests/integration tests/escape)
 	collect $? "$home/results/out.xml" "pytest-$name"
