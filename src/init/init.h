@@ -32,8 +32,9 @@ struct init {
 	uint32_t base_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
-	int proc_fd;   /* /proc, where the tree is found */
-	int more_dead; /* there is more to reap */
+	int proc_fd;	/* /proc, where the tree is found */
+	int more_dead;	/* there is more to reap */
+	int has_status; /* how the command ended is known */
 	struct wire_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */

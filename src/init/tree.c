@@ -18,6 +18,10 @@
 #define SIGKILL_NR 9
 #define TEXT_MAX 4096
 #define REAP_MAX 256
+#define TURNS_COUNTED 8 /* in which the dead are collected one by one */
+#define TURNS_BUSY 2000 /* after which there is no hurry */
+#define SIGCHLD_NR 17
+#define KERNEL_SIGSET_BYTES 8
 #define THREADS_MAX 4096
 #define OWN_CHILDREN "thread-self/children" /* CONFIG_PROC_CHILDREN */
 
@@ -171,6 +175,7 @@ int tree_reap(struct init *in, int *command_ended)
 			return 0;
 		if (pid == in->payload_pid) {
 			in->report.wait_status = status;
+			in->has_status = 1;
 			*command_ended = 1;
 		}
 	}
@@ -195,24 +200,37 @@ static void kill_namespace(struct init *in)
 /*
  * Killing all children until there are none ends the tree. Those of a process that forks and exits
  * again and again have to be hit in the moment between: each is killed as soon as it is read, the
- * youngest, which the kernel lists last, too.
+ * youngest, which the kernel lists last, too. If a few turns are not enough, the dead are left to
+ * the kernel: thousands of them would hide the living. What they used is not counted then.
  */
 void tree_kill(struct init *in)
 {
+	const struct {
+		uintptr_t handler, flags, restorer;
+		uint64_t mask;
+	} ignore = { 1, 0, 0, 0 };
 	const struct {
 		long sec, nsec;
 	} pause = { 0, 1000000 };
 	int ended;
 
+	if (!in->has_status)
+		in->report.wait_status = SIGKILL_NR; /* it is what it will die of */
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
 		kill_namespace(in);
 		return;
 	}
-	for (;;) {
+	for (int turn = 0;; turn++) {
+		if (turn == TURNS_COUNTED)
+			raw_syscall(__NR_rt_sigaction, SIGCHLD_NR, RAW_ARG(&ignore), 0,
+				    KERNEL_SIGSET_BYTES, 0, 0);
 		take_children(in, OWN_CHILDREN, NULL, 0);
-		if (tree_reap(in, &ended))
-			return;
-		if (!in->more_dead)
+		do {
+			if (tree_reap(in, &ended))
+				return;
+		} while (turn >= TURNS_COUNTED && in->more_dead);
+		/* Some calls cannot be interrupted: who is in one dies when it returns. */
+		if (turn < TURNS_COUNTED || turn > TURNS_BUSY)
 			raw_syscall(__NR_nanosleep, RAW_ARG(&pause), 0, 0, 0, 0, 0);
 	}
 }
