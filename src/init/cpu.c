@@ -16,6 +16,7 @@
 #include <linux/time.h>
 
 #include "init/procfs.h"
+#include "init/rest.h"
 #include "init/tree.h"
 #include "init/watch.h"
 #include "sys/raw.h"
@@ -25,6 +26,7 @@
 #define MS ((uint64_t)1000000)
 #define BUSY_NS (4 * MS)
 #define IDLE_NS (20 * MS)
+#define REST_NS (50 * MS)  /* what is used until the next look is made up for later */
 #define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
 #define TICK_NS (10 * MS)  /* USER_HZ */
 #define STOPPED_MAX 1024
@@ -42,6 +44,9 @@ static struct {
 	uint64_t last_ns;     /* when that was */
 	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
 	uint64_t used_last_ns;
+	uint64_t used_ns; /* in all, by the last look */
+	uint64_t noted;	  /* the tree that was looked at, for rest_since() */
+	int is_at_rest;
 	int is_stopped;
 	int was_stopped[STOPPED_MAX]; /* by the tree itself */
 	int n_was_stopped;
@@ -55,17 +60,6 @@ void cpu_start(struct init *in)
 	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, RAW_ARG(&ts), 0, 0, 0, 0);
 	cpu.last_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	cpu.credit_ns = (int64_t)BURST_NS;
-}
-
-/* The clock of another process, all its threads together, to the nanosecond. */
-static uint64_t process_clock(int pid)
-{
-	struct __kernel_timespec ts = { 0, 0 };
-	long clock = (long)(~(unsigned long)pid << 3 | 2);
-
-	if (raw_syscall(__NR_clock_gettime, (int)clock, RAW_ARG(&ts), 0, 0, 0, 0) < 0)
-		return 0;
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 static uint64_t timeval_ns(const struct __kernel_old_timeval *tv)
@@ -123,8 +117,9 @@ static uint64_t look(struct init *in)
 	uint64_t accounts = 0, children;
 	int n = tree_list(in, pids);
 
+	cpu.noted = rest_note(pids, n);
 	for (int i = 0; i < n; i++) {
-		uint64_t used = process_clock(pids[i]), before = seen_before(pids[i], i);
+		uint64_t used = rest_clock(pids[i]), before = seen_before(pids[i], i);
 
 		/* Less than before: the number has a new owner. */
 		cpu.observed_ns += used >= before ? used - before : used;
@@ -139,6 +134,11 @@ static uint64_t look(struct init *in)
 	cpu.n_seen = n;
 	accounts += collected();
 	return accounts > cpu.observed_ns ? accounts : cpu.observed_ns;
+}
+
+int cpu_is_at_rest(void)
+{
+	return cpu.is_at_rest;
 }
 
 static void stop(struct init *in)
@@ -166,6 +166,20 @@ static void go_on(struct init *in)
 void cpu_release(struct init *in)
 {
 	go_on(in);
+	cpu.is_at_rest = 0;
+}
+
+/* How long the credit lasts if every CPU works for the tree. */
+static uint64_t until_spent(const struct init *in)
+{
+	uint64_t most = in->n_cpus * 1000, credit = (uint64_t)cpu.credit_ns, lasts_ns;
+
+	if (most <= in->limits.cpu_milli)
+		return REST_NS;
+	lasts_ns = credit * 1000 / (most - in->limits.cpu_milli);
+	if (lasts_ns < BUSY_NS)
+		return BUSY_NS;
+	return lasts_ns < REST_NS ? lasts_ns : REST_NS;
 }
 
 static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
@@ -184,14 +198,21 @@ static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 		return (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
 	}
 	go_on(in);
-	return spent > 0 ? BUSY_NS : IDLE_NS;
+	if (cpu.is_at_rest)
+		return REST_NS;
+	return spent > 0 ? until_spent(in) : IDLE_NS;
 }
 
 uint64_t cpu_tick(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
-	uint64_t used = look(in), next = IDLE_NS;
+	uint64_t used, next = IDLE_NS;
 
+	/* A tree that we have stopped is about to go on. */
+	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);
+	if (!cpu.is_at_rest)
+		cpu.used_ns = look(in);
+	used = cpu.used_ns;
 	if (l->cpu_time_ns && used >= l->cpu_time_ns) {
 		in->report.limit = WIRE_LIMIT_CPU_TIME;
 		return 0;

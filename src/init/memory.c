@@ -11,6 +11,7 @@
 
 #include "init/hidden.h"
 #include "init/procfs.h"
+#include "init/rest.h"
 #include "init/sockets.h"
 #include "init/tree.h"
 #include "sys/raw.h"
@@ -150,6 +151,7 @@ void memory_quick(struct init *in, struct memory *ret)
 	struct memory m = { 0 };
 	int n = tree_list(in, pids);
 
+	m.noted = rest_note(pids, n);
 	for (int i = 0; i < n; i++)
 		add_process(in, pids[i], &m);
 	add_rest(in, &m);

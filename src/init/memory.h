@@ -25,6 +25,7 @@ struct memory {
 	uint64_t hidden;	     /* memory files, and what shows nowhere else */
 	uint64_t sockets;	     /* what is in their queues */
 	uint64_t tasks;
+	uint64_t noted; /* by rest_note(), before anything was counted */
 	int processes;
 	int is_guess; /* some process cannot be looked at */
 };

@@ -6,13 +6,15 @@
  * fast: the time that the room left would last at that speed is slept through. Then the machine's
  * free memory is asked, which costs next to nothing; only if it has fallen enough to matter, or
  * some time has passed (it may have stayed the same because others gave some back), or there is
- * hardly any of it (then it says nothing), the tree is counted.
+ * hardly any of it (then it says nothing), the tree is counted. A tree in which nothing has run
+ * since (rest.h) is not counted again, but for the look that is taken once a second.
  */
 #include "init/watch.h"
 
 #include <asm/unistd_64.h>
 
 #include "init/memory.h"
+#include "init/rest.h"
 #include "sys/raw.h"
 
 #define MS ((uint64_t)1000000)
@@ -35,6 +37,7 @@ static struct {
 	uint64_t margin;     /* what may be added before the limit is passed by too much */
 	uint64_t quick_peak; /* highest quick count that was looked at closely */
 	int is_tight;	     /* free memory says nothing */
+	uint64_t noted;	     /* the tree that was counted, for rest_since() */
 } watch;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -96,39 +99,36 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 	return total;
 }
 
-static uint64_t count_tree(struct init *in, uint64_t now)
+static void count_tree(struct init *in, uint64_t now)
 {
-	uint64_t total_ram, used;
+	/* On a busy machine counting may take long, but it costs no more. */
+	uint64_t began_ns = rest_clock(0), total_ram, used, limit = in->limits.memory_bytes;
 	struct memory m;
 
 	memory_quick(in, &m);
+	watch.noted = m.noted;
 	note_tasks(in, &m);
 	used = note_memory(in, &m);
 	note_disk(in);
 	watch.counted_at_ns = now;
-	watch.count_cost_ns = now_ns() - now;
+	watch.count_cost_ns = rest_clock(0) - began_ns;
 	watch.free_then = memory_free(&total_ram);
 	watch.is_tight = watch.free_then < total_ram / 32 + 2 * slack(in);
-	return used;
+	if (limit && used > limit)
+		in->report.limit = WIRE_LIMIT_MEMORY;
+	else if (limit)
+		watch.margin = limit - used + slack(in);
 }
 
 static void watch_memory(struct init *in, uint64_t now)
 {
-	const uint64_t limit = in->limits.memory_bytes;
 	uint64_t speed = (uint64_t)FILL_BYTES_PER_NS * least(in->n_cpus, FILL_CPUS_MAX);
 	uint64_t often = watch.count_cost_ns * COUNT_SHARE, ram, free_now = memory_free(&ram);
 
 	often = often < COUNT_NS ? COUNT_NS : often;
-	if (watch.is_tight || watch.counted_at_ns == 0 || now - watch.counted_at_ns >= often ||
-	    free_now + watch.margin / 2 < watch.free_then) {
-		uint64_t used = count_tree(in, now);
-
-		if (used > limit) {
-			in->report.limit = WIRE_LIMIT_MEMORY;
-			return;
-		}
-		watch.margin = limit - used + slack(in);
-	}
+	if (free_now + watch.margin / 2 < watch.free_then ||
+	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)))
+		count_tree(in, now);
 	watch.memory_at_ns = watch.margin / speed;
 	if (watch.memory_at_ns < TICK_MIN_NS)
 		watch.memory_at_ns = TICK_MIN_NS;
@@ -177,6 +177,9 @@ uint64_t watch_tick(struct init *in)
 		watch.cpu_at_ns = now + cpu_tick(in, now);
 	if (now >= watch.look_at_ns)
 		look_around(in, now);
+	/* Who can wait may as well come earlier: one wake-up does for both. */
+	if (cpu_is_at_rest())
+		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
 	next = least(least(watch.memory_at_ns, watch.cpu_at_ns), watch.look_at_ns);
 	return next > now ? next - now : 0;
 }

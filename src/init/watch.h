@@ -22,5 +22,7 @@ void watch_end(struct init *in);
 void cpu_start(struct init *in);
 uint64_t cpu_tick(struct init *in, uint64_t now);
 void cpu_release(struct init *in);
+/* The last look found that nothing had run. */
+int cpu_is_at_rest(void);
 
 #endif
