@@ -5,8 +5,9 @@
  *	bench_launch ROUNDS RESIDENT_MIB BUILTINS NAME CMD... \; NAME CMD... \;
  *
  * Each round runs every contender once, in an order shuffled anew, so that noise hits all alike.
- * BUILTINS is a comma-separated choice of `library`, `parked`, `plan`. Prints one JSON object per
- * contender: the samples, and for the library the stamps of its stages.
+ * BUILTINS is a comma-separated choice of `library`, `parked`, `plan`, and of `none`, `memory`,
+ *`all`: the library with these limits. Prints one JSON object per contender: the samples, and for
+ *the library the stamps of its stages.
  *
  * CPU time is that of the whole tree: this program is the subreaper of whatever a command leaves
  * behind and collects it off the clock, before the next contender starts.
@@ -25,6 +26,7 @@
 #include "launch/launch.h"
 
 #define WARM_UP 5
+#define BUILTINS_MAX 6
 
 enum kind {
 	KIND_COMMAND,
@@ -37,6 +39,8 @@ struct contender {
 	enum kind kind;
 	const char *name;
 	char **argv;
+	struct cordon_policy *policy; /* of library runs, with the options for it */
+	struct cordon_run_options options;
 	double *wall_us, *cpu_us;
 	uint32_t *stamps; /* rounds x CORDON_STAMPS_MAX, library runs only */
 };
@@ -44,7 +48,7 @@ struct contender {
 struct bench {
 	struct cordon_launcher *launcher;
 	struct cordon_policy *policy;
-	struct contender contenders[COMMANDS_MAX + 3];
+	struct contender contenders[COMMANDS_MAX + BUILTINS_MAX];
 	unsigned n;
 };
 
@@ -117,8 +121,8 @@ static void run_contender(struct bench *b, struct contender *c, int round)
 		break;
 	case KIND_LIBRARY:
 	case KIND_PARKED:
-		run = library_run(b->launcher, b->policy, payload,
-				  c->kind == KIND_PARKED ? &parked : NULL);
+		run = library_run_as(b->launcher, c->policy ? c->policy : b->policy, &c->options,
+				     c->kind == KIND_PARKED ? &parked : NULL);
 		break;
 	case KIND_PLAN:
 		plan_only(b);
@@ -137,18 +141,44 @@ static void run_contender(struct bench *b, struct contender *c, int round)
 	c->cpu_us[round] = (double)(cpu_us() - cpu_start);
 }
 
-static void add(struct bench *b, enum kind kind, const char *name, char **argv, int rounds)
+static struct contender *add(struct bench *b, enum kind kind, const char *name, char **argv,
+			     int rounds)
 {
 	struct contender *c = &b->contenders[b->n++];
 	size_t n = (size_t)rounds;
 
 	*c = (struct contender){ .kind = kind, .name = name, .argv = argv };
+	library_options(&c->options, payload);
 	c->wall_us = calloc(n, sizeof(double));
 	c->cpu_us = calloc(n, sizeof(double));
 	if (kind == KIND_LIBRARY || kind == KIND_PARKED)
 		c->stamps = calloc(n * CORDON_STAMPS_MAX, sizeof(uint32_t));
 	if (!c->wall_us || !c->cpu_us)
 		die("out of memory");
+	return c;
+}
+
+static void add_builtins(struct bench *b, const char *chosen, int rounds)
+{
+	static const struct {
+		enum kind kind;
+		const char *name;
+		int is_limited; /* by limits of this name */
+	} builtins[BUILTINS_MAX] = {
+		{ KIND_LIBRARY, "library", 0 }, { KIND_PARKED, "parked", 0 },
+		{ KIND_PLAN, "plan", 0 },	{ KIND_LIBRARY, "none", 1 },
+		{ KIND_LIBRARY, "memory", 1 },	{ KIND_LIBRARY, "all", 1 },
+	};
+
+	for (unsigned i = 0; i < BUILTINS_MAX; i++) {
+		struct contender *c;
+
+		if (!strstr(chosen, builtins[i].name))
+			continue;
+		c = add(b, builtins[i].kind, builtins[i].name, NULL, rounds);
+		if (builtins[i].is_limited)
+			c->policy = limited_policy(c->name, &c->options);
+	}
 }
 
 static void shuffle(unsigned *order, unsigned n)
@@ -193,7 +223,7 @@ int main(int argc, char **argv)
 {
 	static struct bench b;
 	struct command commands[COMMANDS_MAX];
-	unsigned order[COMMANDS_MAX + 3], n_commands;
+	unsigned order[COMMANDS_MAX + BUILTINS_MAX], n_commands;
 	FILE *out = take_stdout();
 	int rounds;
 	size_t resident;
@@ -208,12 +238,7 @@ int main(int argc, char **argv)
 	b.policy = default_policy();
 	for (unsigned i = 0; i < n_commands; i++)
 		add(&b, KIND_COMMAND, commands[i].name, commands[i].argv, rounds);
-	if (strstr(argv[3], "library"))
-		add(&b, KIND_LIBRARY, "library", NULL, rounds);
-	if (strstr(argv[3], "parked"))
-		add(&b, KIND_PARKED, "parked", NULL, rounds);
-	if (strstr(argv[3], "plan"))
-		add(&b, KIND_PLAN, "plan", NULL, rounds);
+	add_builtins(&b, argv[3], rounds);
 	if (resident) {
 		char *memory = malloc(resident);
 
@@ -229,8 +254,10 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < b.n; i++)
 			run_contender(&b, &b.contenders[order[i]], round);
 	}
-	for (unsigned i = 0; i < b.n; i++)
+	for (unsigned i = 0; i < b.n; i++) {
 		print_contender(out, &b.contenders[i], rounds);
+		cordon_policy_free(b.contenders[i].policy);
+	}
 	cordon_policy_free(b.policy);
 	cordon_launcher_free(b.launcher);
 	return fclose(out) == 0 ? 0 : 1;

@@ -105,6 +105,29 @@ struct cordon_policy *default_policy(void)
 	return policy;
 }
 
+static const char *const all_limits[][2] = {
+	{ "limits.wall", "60s" },     { "limits.memory", "512M" },  { "limits.procs", "64" },
+	{ "limits.cpu", "2" },	      { "limits.cpu_time", "60s" }, { "limits.open_files", "256" },
+	{ "limits.file_size", "1G" }, { "limits.disk", "128M" },    { "limits.output", "1M" },
+};
+
+struct cordon_policy *limited_policy(const char *limits, struct cordon_run_options *options)
+{
+	struct cordon_policy *policy = default_policy();
+	struct cordon_error err = CORDON_ERROR_INIT;
+	int all = strcmp(limits, "all") == 0;
+
+	if (!all && strcmp(limits, "memory") != 0 && strcmp(limits, "none") != 0)
+		die("limits are none, memory or all, not '%s'", limits);
+	for (size_t i = 0; i < sizeof(all_limits) / sizeof(all_limits[0]); i++)
+		if (all || strstr(all_limits[i][0], limits))
+			if (cordon_policy_set(policy, all_limits[i][0], all_limits[i][1], &err) < 0)
+				die("%s", err.msg);
+	options->default_wall_ms = -1;
+	options->default_memory_bytes = -1;
+	return policy;
+}
+
 struct cordon_launcher *new_launcher(void)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -128,14 +151,22 @@ void library_options(struct cordon_run_options *ret, char *const argv[])
 struct cordon_run *library_run(struct cordon_launcher *launcher, const struct cordon_policy *policy,
 			       char *const argv[], struct parked *parked)
 {
+	struct cordon_run_options options;
+
+	library_options(&options, argv);
+	return library_run_as(launcher, policy, &options, parked);
+}
+
+struct cordon_run *library_run_as(struct cordon_launcher *launcher,
+				  const struct cordon_policy *policy,
+				  const struct cordon_run_options *options, struct parked *parked)
+{
 	struct parked none = { SPAWNED_INIT, NULL };
 	struct cordon_error err = CORDON_ERROR_INIT;
-	struct cordon_run_options options;
 	const struct cordon_result *result;
 	struct cordon_run *run;
 
-	library_options(&options, argv);
-	if (run_start_parked(launcher, parked ? parked : &none, policy, &options, &run, &err) < 0)
+	if (run_start_parked(launcher, parked ? parked : &none, policy, options, &run, &err) < 0)
 		die("cannot start a run: %s", err.msg);
 	if (cordon_run_wait(run, -1, &err) < 0)
 		die("cannot wait for a run: %s", err.msg);

@@ -29,12 +29,19 @@ void spawn_and_wait(char *const argv[]);
 
 /* A policy with the command line's defaults. */
 struct cordon_policy *default_policy(void);
+/* Limits that init has to watch: "none", "memory" or "all" (bench/limits.py has the same as flags).
+ * library_options() has defaults of its own; with this policy, @options gets none. */
+struct cordon_policy *limited_policy(const char *limits, struct cordon_run_options *options);
 struct cordon_launcher *new_launcher(void);
 /* One run with nothing on its streams; the exit status must be 0. Freed by the caller. */
 void library_options(struct cordon_run_options *ret, char *const argv[]);
 /* A whole run; @parked (NULL = none) is used up. */
 struct cordon_run *library_run(struct cordon_launcher *launcher, const struct cordon_policy *policy,
 			       char *const argv[], struct parked *parked);
+/* The same with options of the caller's. */
+struct cordon_run *library_run_as(struct cordon_launcher *launcher,
+				  const struct cordon_policy *policy,
+				  const struct cordon_run_options *options, struct parked *parked);
 
 /* Commands on the command line: NAME ARG... ; NAME ARG... ; */
 struct command {

@@ -20,6 +20,7 @@ import time
 sys.dont_write_bytecode = True  # the source directory stays clean
 
 import contenders
+import limits
 import report
 import weigh
 import workload
@@ -32,6 +33,7 @@ PROGRAMS = {
     "bench_load": ["-pthread"],
     "bench_idle": [],
     "bench_layers": [],
+    "bench_many": [],
     "bench_inside": None,
 }
 
@@ -257,7 +259,8 @@ def parse_arguments():
     p.add_argument("--stages", action="store_true", help="show where a start spends its time")
     p.add_argument("--realtime", action="store_true",
                    help="real-time priority, so that other load blurs less (root only)")
-    p.add_argument("--only", default="start,resident,root,calls,programs,load,idle",
+    p.add_argument("--only",
+                   default="start,resident,root,calls,programs,load,idle,limits,watch,many",
                    help="comma-separated parts to run")
     return p.parse_args()
 
@@ -268,10 +271,11 @@ def main():
     b = Bench(os.path.abspath(args.build), max(args.rounds, 10), args.realtime)
     parts = args.only.split(",")
     try:
-        if "calls" in parts or "programs" in parts:
+        if {"calls", "programs", "limits"} & set(parts):
             workload.make_all(b.work)
         b.give_away()
-        print(f"Linux {os.uname().release}, {os.cpu_count()} cores; each figure is minimum / median")
+        print(f"Linux {os.uname().release}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+              "each figure is minimum / median")
         if "start" in parts:
             bench_start(b, args.stages)
         if "resident" in parts:
@@ -286,6 +290,13 @@ def main():
             bench_load(b)
         if "idle" in parts:
             weigh.bench_idle(b)
+        if "limits" in parts:
+            limits.bench_start(b, joined)
+            limits.bench_programs(b, inside_commands(b))
+        if "watch" in parts:
+            limits.bench_watch(b)
+        if "many" in parts:
+            limits.bench_many(b)
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:

@@ -7,6 +7,18 @@ import subprocess
 GIT_FILES = 3000
 C_FILES = 7
 TRANSACTIONS = 150
+PYTHON = """
+import collections, hashlib, json, os, re, tempfile
+rows = [{"id": i, "name": f"row {i}", "tags": [i % 7, i % 11]} for i in range(4000)]
+text = json.dumps(rows)
+words = collections.Counter(re.findall(r"[a-z]+", text))
+for row in json.loads(text):
+    hashlib.sha256(row["name"].encode()).hexdigest()
+with tempfile.TemporaryDirectory(dir=os.path.dirname(__file__)) as top:
+    for i in range(100):
+        with open(os.path.join(top, str(i)), "w") as f:
+            f.write(text[:4096])
+"""
 
 
 def write(path, text):
@@ -46,10 +58,15 @@ def make_database(top):
     write(f"{top}/script.sql", "\n".join(lines) + "\n")
 
 
+def make_script(top):
+    write(f"{top}/work.py", PYTHON)
+
+
 def make_all(top):
     make_repository(f"{top}/repo")
     make_project(f"{top}/project")
     make_database(f"{top}/db")
+    make_script(f"{top}/py")
 
 
 def programs(top):
@@ -59,6 +76,7 @@ def programs(top):
         ("make -j2, 8 C files", 2, ["/usr/bin/make", "-s", "-B", "-j2", "-C", f"{top}/project"]),
         ("sqlite3, 150 transactions", 6,
          ["/usr/bin/sqlite3", f"{top}/db/test.db", f".read {top}/db/script.sql"]),
+        ("python3, a script", 4, ["/usr/bin/python3", "-S", f"{top}/py/work.py"]),
         ("find /usr/share", 2,
          ["/usr/bin/find", "/usr/share", "-path", "*/rules.d", "-prune", "-o", "-name", "nothing"]),
     ]
