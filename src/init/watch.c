@@ -147,16 +147,28 @@ static void look_around(struct init *in, uint64_t now)
 	watch.look_at_ns = now + watch.look_ns;
 }
 
+/* CPUs that the tree can use: it may take back what a mask of the caller's left out. */
+static uint64_t count_cpus(void)
+{
+	uint64_t mask[16] = { 0 }, all[16], n_cpus = 0;
+	long n = raw_syscall(__NR_sched_getaffinity, 0, sizeof(mask), RAW_ARG(mask), 0, 0, 0), m;
+
+	memset(all, 0xff, sizeof(all));
+	raw_syscall(__NR_sched_setaffinity, 0, sizeof(all), RAW_ARG(all), 0, 0, 0);
+	m = raw_syscall(__NR_sched_getaffinity, 0, sizeof(all), RAW_ARG(all), 0, 0, 0);
+	for (long i = 0; i < m * 8; i++)
+		n_cpus += all[i / 64] >> (i % 64) & 1;
+	if (n > 0)
+		raw_syscall(__NR_sched_setaffinity, 0, n, RAW_ARG(mask), 0, 0, 0);
+	return n_cpus ? n_cpus : 1;
+}
+
 void watch_start(struct init *in)
 {
-	uint64_t cpus[16] = { 0 }, now = now_ns();
-	long n = raw_syscall(__NR_sched_getaffinity, 0, sizeof(cpus), RAW_ARG(cpus), 0, 0, 0);
+	uint64_t now = now_ns();
 
-	in->n_cpus = 0;
-	for (long i = 0; i < n * 8; i++)
-		in->n_cpus += cpus[i / 64] >> (i % 64) & 1;
-	if (in->n_cpus == 0)
-		in->n_cpus = 1;
+	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns)
+		in->n_cpus = count_cpus();
 	in->report.procs = 1;
 	memory_start(in);
 	cpu_start(in);

@@ -89,7 +89,7 @@ static int limit_procs(struct build *b, struct plan_header *h)
 				  "cannot count the tasks of user %u", h->outer_uid);
 	put_limit(h, RLIMIT_NPROC, l->procs + (uint64_t)others);
 	/* The count is one of all the user's tasks: if others end, more can be made. */
-	l->end_at_procs = l->procs + l->procs / 4 + 16;
+	l->end_at_procs = 2 * l->procs + 64;
 	return hold(b, "procs", BY_RLIMIT);
 }
 
