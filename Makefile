@@ -9,7 +9,7 @@ KILLS ?= 2000
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test bench lint format fuzz soak install clean help
+.PHONY: all run test test-kernels bench lint format fuzz soak install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -24,6 +24,11 @@ run: all ## install what the build needs, build, run a Python snippet in a sandb
 test: ## install what the tests need, build with gcc, clang and sanitizers, run everything
 	@tools/install-deps.sh build test
 	@tools/test.sh
+
+test-kernels: ## boot Debian's kernels in QEMU and run the suites inside (not part of make test)
+	@tools/install-deps.sh build kernels
+	@$(MAKE) --no-print-directory all
+	@tools/test-kernels.sh
 
 bench: ## measure against bare processes and bubblewrap
 	@tools/install-deps.sh build bench
@@ -56,5 +61,5 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t d; do \
-		printf '  make %-8s %s\n' "$$t" "$$d"; done
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r t d; do \
+		printf '  make %-12s %s\n' "$$t" "$$d"; done

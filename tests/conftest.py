@@ -6,7 +6,8 @@ file, a listener's log, the parent's view of its children. Started as root, the 
 twice, as root and as an ordinary user; started as a user, only as that user.
 
 Environment: CORDON is the command under test (default build/cordon); CORDON_MUST_WORK=0 lets a test
-that this machine cannot carry out skip instead of failing.
+that this machine cannot carry out skip instead of failing; CORDON_TEST_SLOW multiplies every ceiling
+of time, for machines without hardware acceleration; CORDON_TEST_WHO=root or user leaves the other out.
 """
 
 import ctypes
@@ -29,6 +30,8 @@ PROBES = ROOT / "tests" / "escape" / "probes"
 MUST_WORK = os.environ.get("CORDON_MUST_WORK", "1") != "0"
 IS_ROOT = os.geteuid() == 0
 WHO = ["root", "user"] if IS_ROOT else ["user"]
+WHO = [who for who in WHO if who in os.environ.get("CORDON_TEST_WHO", "root user").split()]
+SLOW = float(os.environ.get("CORDON_TEST_SLOW", "1"))
 LEVELS = ["namespaces", "landlock"]
 OTHER_UID = 20001  # in no user database: an ordinary user with nothing of its own on the machine
 PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -42,6 +45,21 @@ def unavailable(reason):
     if MUST_WORK:
         pytest.fail("cannot be tested here: " + reason)
     pytest.skip(reason)
+
+
+def ceiling(seconds):
+    """How long something may take at most: generous already, and more so on a slow machine."""
+    return seconds * SLOW
+
+
+class Process(subprocess.Popen):
+    """A child whose deadlines are ceilings."""
+
+    def wait(self, timeout=None):
+        return super().wait(timeout if timeout is None else ceiling(timeout))
+
+    def communicate(self, input=None, timeout=None):
+        return super().communicate(input, timeout if timeout is None else ceiling(timeout))
 
 
 def pytest_configure(config):
@@ -106,7 +124,7 @@ class Me:
         return kw
 
     def popen(self, argv, **kw):
-        return subprocess.Popen([str(a) for a in argv], **self._popen_args(kw))
+        return Process([str(a) for a in argv], **self._popen_args(kw))
 
     def outside(self, argv, timeout=60, check=False, **kw):
         """Runs argv as this caller without any sandbox: the positive control."""
@@ -116,7 +134,7 @@ class Me:
         kw.setdefault("stdout", subprocess.PIPE)
         kw.setdefault("stderr", subprocess.PIPE)
         return subprocess.run(
-            [str(a) for a in argv], timeout=timeout, check=check, **self._popen_args(kw)
+            [str(a) for a in argv], timeout=ceiling(timeout), check=check, **self._popen_args(kw)
         )
 
     def argv(self, opts, cmd, level=None):
@@ -325,7 +343,7 @@ def _reap():
 
 def survivors(patience=0.5):
     """Living orphans that came to us, after waiting `patience` seconds. Dead ones are reaped."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + ceiling(patience)
     while True:
         alive = _reap()
         if not alive or time.monotonic() > end:
@@ -374,7 +392,7 @@ def namespaces_alive():
 
 def settles(probe, patience=5.0):
     """Polls probe() until it is empty; returns what stayed. Other programs may come and go."""
-    end = time.monotonic() + patience
+    end = time.monotonic() + ceiling(patience)
     while True:
         left = probe()
         if not left or time.monotonic() > end:

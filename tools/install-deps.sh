@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs, if any is missing, and says so first.
 #
-#	tools/install-deps.sh SET...      sets: build lint test fuzz bench
+#	tools/install-deps.sh SET...      sets: build lint test kernels fuzz bench
 #	tools/install-deps.sh --list SET...
 #
 # Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
@@ -14,6 +14,7 @@ declare -A sets=(
 	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
 	[test]="g++ clang-19 python3-pytest strace git procps util-linux sqlite3
 		crun runc bubblewrap nodejs mandoc"
+	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"
 	[fuzz]="clang-19 libclang-rt-19-dev"
 	[bench]="bubblewrap git sqlite3 procps"
 )

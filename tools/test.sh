@@ -50,20 +50,6 @@ meson_suites() {
 	collect $status "$dir/meson-logs/testlog.junit.xml" "$name"
 }
 
-# stage DIR: the installed product and the tests, where any user can read them. Tests run from the
-# installed tree, never from the build directory, and the checkout may lie in a closed home.
-stage() {
-	local to=$1
-	DESTDIR=$to/install meson install -C build/release --quiet --no-rebuild || return 1
-	mkdir -p "$to/src" || return 1
-	tar -cf - --exclude=./build --exclude=./.git --exclude=__pycache__ . | tar -xf - -C "$to/src" \
-		--no-same-owner || return 1
-	mkdir -p "$to/src/build" || return 1
-	cp build/release/cmd/cordon/cordon-fault "$to/" || return 1
-	ln -s "$to/install$prefix/bin/cordon" "$to/src/build/cordon" || return 1
-	chmod -R a+rX "$to"
-}
-
 # pytest_suites NAME WRAPPER...: in the staged tree, with a clean environment
 pytest_suites() {
 	local name=$1 home=$scratch/$1-home
@@ -106,11 +92,9 @@ fi
 scratch=$(mktemp -d /tmp/cordon-test.XXXXXX)
 trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
-prefix=$(meson introspect build/release --buildoptions |
-	/usr/bin/python3 -c 'import json, sys
-print(next(o["value"] for o in json.load(sys.stdin) if o["name"] == "prefix"))')
+prefix=
 
-if { wants root || wants user; } && ! stage "$scratch"; then
+if { wants root || wants user; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
 	if wants root; then

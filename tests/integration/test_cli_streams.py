@@ -14,6 +14,8 @@ import time
 
 import pytest
 
+from conftest import ceiling
+
 SH = "/bin/sh"
 
 
@@ -149,7 +151,7 @@ def on_terminal(me, argv, send=b"", timeout=20, **kw):
     proc = me.popen(argv, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 1), **kw)
     os.close(slave)
-    out, end = b"", time.monotonic() + timeout
+    out, end = b"", time.monotonic() + ceiling(timeout)
     if send:
         os.write(master, send)
     while time.monotonic() < end:
