@@ -26,7 +26,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROBES = ROOT / "tests" / "escape" / "probes"
+PROBES = [ROOT / "tests" / suite / "probes" for suite in ("escape", "limits")]
 MUST_WORK = os.environ.get("CORDON_MUST_WORK", "1") != "0"
 IS_ROOT = os.geteuid() == 0
 WHO = ["root", "user"] if IS_ROOT else ["user"]
@@ -227,9 +227,10 @@ class Probes:
     def __getitem__(self, name):
         binary = self.dir / name
         if not binary.exists():
+            source = next(d / (name + ".c") for d in PROBES if (d / (name + ".c")).exists())
             done = subprocess.run(
                 ["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O1", "-static", "-Wall", "-Wextra"]
-                + ["-Werror", "-o", str(binary), str(PROBES / (name + ".c")), "-lpthread"],
+                + ["-Werror", "-o", str(binary), str(source), "-lpthread"],
                 capture_output=True,
                 text=True,
                 check=False,

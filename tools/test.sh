@@ -63,7 +63,7 @@ pytest_suites() {
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
 		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" \
 		"$@" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
-		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} tests/integration tests/escape)
+		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} tests/integration tests/escape tests/limits)
 	collect $? "$home/results/out.xml" "pytest-$name"
 }
 
@@ -98,17 +98,17 @@ if { wants root || wants user; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
 	if wants root; then
-		say "integration and escape suites as root"
+		say "integration, escape and limit suites as root"
 		pytest_suites root
 	fi
 	if wants user; then
-		say "integration and escape suites as an ordinary user (uid $test_uid)"
+		say "integration, escape and limit suites as an ordinary user (uid $test_uid)"
 		# What only root can prepare was not skipped above, where root prepared it for this user.
 		! wants root || must_work=0
 		pytest_suites user setpriv --reuid $test_uid --regid $test_uid --clear-groups
 	fi
 elif wants user; then
-	say "integration and escape suites as $(id -un 2>/dev/null || id -u)"
+	say "integration, escape and limit suites as $(id -un 2>/dev/null || id -u)"
 	pytest_suites user
 	echo "Not root: the parts that need root were skipped."
 fi

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""limits.cpu and limits.cpu_time: of the whole tree, however it is arranged."""
+
+import os
+import subprocess
+import time
+
+import pytest
+from conftest import unavailable
+from meter import cpu_seconds, wait_for
+
+WAYS = ["one", "four", "session", "forking", "turns"]
+
+
+def idle_seconds():
+    """Idle time of all CPUs so far."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
+
+
+def share(me, opts, cmd, level, window=2.0):
+    """(CPU time of a run in a window that begins when it is under way, what was left idle), per second."""
+    proc = me.popen(
+        me.argv(opts, cmd, level), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        wait_for(lambda: cpu_seconds(proc.pid) > 0.05, patience=30)
+        time.sleep(0.2)
+        begin, used, idle = time.monotonic(), cpu_seconds(proc.pid), idle_seconds()
+        time.sleep(window)
+        took = time.monotonic() - begin
+        return (cpu_seconds(proc.pid) - used) / took, (idle_seconds() - idle) / took
+    finally:
+        proc.terminate()
+        proc.wait()
+
+
+def fair_share(me, opts, cmd, level, least, window=2.0):
+    """The same on a machine that had time left to give; a run that others starve says nothing."""
+    for _ in range(4):
+        got, idle = share(me, opts, cmd, level, window)
+        print(f"{cmd[1]}: {got:.2f} of a CPU, {idle:.2f} left idle")
+        if got >= least or idle > 0.3:
+            return got
+    return unavailable("other programs take all the time of this machine")
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_share(me, level, probes, how):
+    """Half a CPU over two seconds."""
+    probe = probes["burn"]
+    got = fair_share(me, ["--cpus", "0.5", "-r", probe], [probe, how, "20000"], level, 0.40)
+    assert 0.40 <= got <= 0.60
+
+
+def test_without_a_share(me, probes):
+    """Positive control: the same burner takes a whole CPU."""
+    probe = probes["burn"]
+    assert fair_share(me, ["-r", probe], [probe, "one", "20000"], "namespaces", 0.7, 0.5) > 0.7
+
+
+def test_share_above_one(me, probes):
+    """1.2 of two CPUs: four burners would take more."""
+    got, _ = share(me, ["--cpus", "1.2", "-r", probes["burn"]], [probes["burn"], "four", "20000"], "namespaces")
+    assert got < 1.4
+
+
+def test_stopped_by_the_guest_stays_stopped(me, level, probes):
+    """What the run stopped itself is not let go on by the throttle."""
+    probe = probes["burn"]
+    opts = ["--cpus", "0.3", "-r", probe, "-t", "20s"]
+    assert me.outside([probe, "stopper", "300"]).stdout == b"resumed 0\ndone\n"
+    done = me.run(opts, [probe, "stopper", "1500"], level)
+    assert done.stdout == b"resumed 0\ndone\n", done
+
+
+def test_parents_see_nothing(me, level, probes):
+    """A parent that asks to be told about stopped children is told nothing by the throttle."""
+    probe = probes["burn"]
+    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [probe, "watcher", "1200"], level)
+    assert done.stdout == b"stopped 0\ndone\n", done
+
+
+@pytest.mark.parametrize("jobs", ["", "set -m; "], ids=["plain", "job-control"])
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_shells_report_no_stopped_jobs(me, level, probes, shell, jobs):
+    probe = probes["burn"]
+    script = f"{jobs}{probe} one 800; echo status $?; {probe} one 500 & wait; jobs; echo over"
+    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [shell, "-c", script], level)
+    assert b"Stopped" not in done.stdout + done.stderr, done
+    assert b"done\nstatus 0\n" in done.stdout and done.stdout.endswith(b"over\n"), done
+
+
+def test_throttled_run_ends_normally(me, level):
+    got = me.receipt(["--cpus", "0.25"], ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done; exit 5"], level)
+    assert (got["kind"], got["exit_code"]) == ("exited", 5), got
+    assert got["isolation"]["limits"]["cpu"] in ("watch", "cgroup")
+
+
+@pytest.mark.parametrize("how", ["one", "four", "session", "forking", "unwaited", "grand"])
+def test_cpu_time(me, level, probes, how):
+    """One second for the whole tree; the burners would go on for ten."""
+    probe = probes["burn"]
+    begin = time.monotonic()
+    got = me.receipt(["--cpu-time", "1s", "-r", probe], [probe, how, "10000"], level)
+    took = time.monotonic() - begin
+    assert (got["kind"], got["status"]) == ("cpu_time", 124), got
+    used = (got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]) / 1000
+    print(f"{how}: {used:.2f} s of CPU in {took:.2f} s")
+    assert took < 9 and used < 2.5
+    if how != "unwaited":  # nobody is told what those used
+        assert used > 0.8
+
+
+def test_cpu_time_is_not_wall_time(me, level):
+    got = me.receipt(["--cpu-time", "300ms"], ["sleep", "1"], level)
+    assert (got["kind"], got["exit_code"]) == ("exited", 0), got
+
+
+def test_cpu_time_says_so(me, level, probes):
+    done = me.run(["--cpu-time", "200ms", "-r", probes["burn"]], [probes["burn"], "one", "9000"], level)
+    assert done.returncode == 124
+    assert done.stderr.startswith(b"cordon: ") and b"CPU" in done.stderr, done.stderr

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""limits.memory: whatever a tree takes memory with, the machine loses no more than it allows.
+
+Each kind is first let loose without a sandbox, where it must really take what it says. What is
+believed about a run is what the host sees (meter.py), not what the program prints.
+"""
+
+import pytest
+from meter import MIB, Meter, slack
+
+LIMIT = 128
+WANT = 512
+
+KINDS = [
+    "anon",  # a private mapping
+    "huge",  # the same in huge pages
+    "shared",  # anonymous, shared
+    "dropped",  # shared, and then taken out of the process's own size
+    "unmapped",  # shared, and only one page of each piece stays mapped
+    "memfd-write",
+    "memfd-alloc",
+    "memfd-mapped",  # the descriptor is closed, the mapping shows nothing
+    "memfd-flight",  # in a socket's queue: neither open nor mapped anywhere
+    "memfd-hidden",  # open in a process whose /proc nobody may read
+    "tmp",
+    "tmp-gone",  # open and without a name
+    "devshm",
+    "posix",
+    "sysv",
+    "sysv-left",  # exists, attached nowhere
+    "sysv-many",  # thousands of small ones
+    "tables",  # page tables of a mapping in which nothing is stored
+    "children",  # 100 of them
+    "writers",  # four at once, as fast as they can
+    "writers-huge",
+    "writers-shared",
+    "cow",  # 20 processes write their own copy of what they shared
+    "fog",  # behind processes that take long to look at
+    "daemon",  # another session, nobody's child
+    "undumpable",
+    "threads",  # on their stacks
+    "stopped",
+    "vfork",
+]
+
+# What the kernel holds on behalf of a program and counts for nobody without control groups.
+BUFFERS = ["sockets", "pipes", "messages", "vmas"]
+
+# Without namespaces there is no SysV IPC, /tmp and /dev/shm are not private and not memory, and what
+# no process has open cannot be attributed to anybody.
+AT_LANDLOCK = ["anon", "huge", "children", "writers", "cow", "daemon", "undumpable", "threads", "stopped", "vfork"]
+
+_controls = {}
+
+
+@pytest.fixture
+def works_outside(me, probes):
+    """Runs a kind without a sandbox, once for each: it takes what it says."""
+
+    def check(kind, want=WANT):
+        if kind in _controls:
+            return
+        for _ in range(3):
+            with Meter(me, probes) as meter:
+                done = me.outside([probes["eat"], kind, want, "100"], preexec_fn=meter.enter)
+            assert b"ate " in done.stdout, done
+            got = meter.reading
+            # Outside, /tmp may be a disk; and others give memory back while this one takes it.
+            enough = got.peak is None and ("tmp" in kind or max(got.fall, got.shmem) > want * MIB // 2)
+            if enough or (got.peak or 0) > want * MIB * 8 // 10:
+                break
+        else:
+            pytest.fail(f"positive control: {got}")
+        _controls[kind] = got
+
+    return check
+
+
+def eaten(me, level, probes, kind, limit=LIMIT, want=WANT, tries=3):
+    """One run; repeated if only the noise of the machine can be the reason for a bad reading."""
+    for _ in range(tries):
+        with Meter(me, probes) as meter:
+            got = me.receipt(
+                ["-m", f"{limit}M", *(["--disk", "4G"] if level == "namespaces" else []), "-t", "60s", "-r", probes["eat"]],
+                [probes["eat"], kind, str(want)],
+                level,
+                preexec_fn=meter.enter,
+            )  # fmt: skip
+        if meter.reading.most() <= limit * MIB + slack(limit * MIB) + meter.reading.noise():
+            break
+    print(f"{kind}: {got['kind']} after {got['duration_ms']:.0f} ms, {meter.reading}")
+    return got, meter.reading
+
+
+def assert_held(got, reading, limit=LIMIT):
+    assert (got["kind"], got["status"]) == ("memory", 137), got
+    assert b"ate" not in got["stdout"].encode(), "it got everything it wanted"
+    ceiling = limit * MIB + slack(limit * MIB) + reading.noise()
+    assert reading.most() <= ceiling, f"{reading}; allowed {ceiling / MIB:.0f} MiB"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_held(me, probes, works_outside, kind):
+    works_outside(kind)
+    assert_held(*eaten(me, "namespaces", probes, kind))
+
+
+@pytest.mark.parametrize("kind", AT_LANDLOCK)
+def test_held_without_namespaces(me, probes, works_outside, kind):
+    works_outside(kind)
+    assert_held(*eaten(me, "landlock", probes, kind))
+
+
+@pytest.mark.parametrize("kind", BUFFERS)
+def test_buffers_are_bounded(me, probes, works_outside, kind):
+    works_outside(kind, 300)
+    got, reading = eaten(me, "namespaces", probes, kind, want=2048)
+    assert got["kind"] in ("memory", "exited"), got
+    ceiling = LIMIT * MIB + slack(LIMIT * MIB) + reading.noise()
+    assert reading.most() <= ceiling, f"{reading}; allowed {ceiling / MIB:.0f} MiB"
+
+
+def test_said_on_standard_error(me, level, probes):
+    """One line that names the limit and what to do; the output so far is kept; the tree is gone."""
+    script = "echo before; exec \"$0\" anon 512"
+    done = me.run(["-m", "64M", "-r", probes["eat"]], ["sh", "-c", script, probes["eat"]], level)
+    assert done.returncode == 137
+    assert done.stdout == b"before\n"
+    said = done.stderr.decode()
+    assert said.startswith("cordon: ") and said.count("\n") <= 2 and "memory" in said, said
+    assert "64" in said, "the limit is not named"
+
+
+def test_a_second_bite(me, level, probes):
+    """Use that comes and goes below the limit is no offence, however often."""
+    script = "for i in 1 2 3 4 5 6 7 8 9 10; do \"$0\" anon 60 0 >/dev/null || exit 1; done; echo fine"
+    got = me.receipt(["-m", "128M", "-r", probes["eat"]], ["sh", "-c", script, probes["eat"]], level)
+    assert (got["kind"], got["exit_code"], got["stdout"]) == ("exited", 0, "fine\n"), got
+
+
+def test_receipt_names_the_mechanism(me, level):
+    got = me.receipt(["-m", "128M"], ["true"], level)
+    assert got["isolation"]["limits"]["memory"] in ("watch", "cgroup"), got["isolation"]
+
+
+def test_own_sigkill_is_not_the_limit(me, level):
+    got = me.receipt(["-m", "128M"], ["sh", "-c", "kill -KILL $$"], level)
+    assert (got["kind"], got["signal"], got["status"]) == ("signaled", 9, 137), got
+
+
+def test_swallowing_the_limit(me, probes):
+    """A guest that catches everything and starts again does not get a second chance."""
+    script = """
+trap '' TERM INT HUP
+while :; do "$0" anon 512 100 & wait; done
+"""
+    got = me.receipt(["-m", "64M", "-t", "20s", "-r", probes["eat"]], ["sh", "-c", script, probes["eat"]])
+    assert got["kind"] == "memory", got
