@@ -21,7 +21,6 @@
 #include "init/watch.h"
 #include "sys/raw.h"
 
-#define SIGCONT_NR 18
 #define SIGSTOP_NR 19
 #define MS ((uint64_t)1000000)
 #define BUSY_NS (4 * MS)
@@ -29,6 +28,8 @@
 #define REST_NS (50 * MS)  /* what is used until the next look is made up for later */
 #define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
 #define TICK_NS (10 * MS)  /* USER_HZ */
+#define UNWAITED_NS (5 * MS)
+#define ACCOUNTS_NS (20 * MS)
 #define STOPPED_MAX 1024
 #define STAT_MAX 512
 
@@ -41,6 +42,8 @@ static struct {
 	struct seen seen[TREE_MAX]; /* at the last look, in the order of that look */
 	int n_seen;
 	uint64_t observed_ns; /* what the living used, look by look */
+	uint64_t accounts_ns; /* what accounts had, when last asked */
+	uint64_t asked_ns;    /* when that was */
 	uint64_t last_ns;     /* when that was */
 	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
 	uint64_t used_last_ns;
@@ -109,8 +112,8 @@ static uint64_t seen_before(int pid, int hint)
 	return 0;
 }
 
-/* Takes one look. Returns what the tree has used in all. */
-static uint64_t look(struct init *in)
+/* Takes one look; the accounts are asked now and then. Returns what the tree has used in all. */
+static uint64_t look(struct init *in, int with_accounts)
 {
 	static int pids[TREE_MAX];
 	static struct seen now[TREE_MAX];
@@ -125,7 +128,7 @@ static uint64_t look(struct init *in)
 		cpu.observed_ns += used >= before ? used - before : used;
 		now[i].pid = pids[i];
 		now[i].used_ns = used;
-		if (in->limits.cpu_time_ns) {
+		if (with_accounts) {
 			read_stat(in, pids[i], &children);
 			accounts += used + children;
 		}
@@ -133,7 +136,9 @@ static uint64_t look(struct init *in)
 	memcpy(cpu.seen, now, (size_t)n * sizeof(now[0]));
 	cpu.n_seen = n;
 	accounts += collected();
-	return accounts > cpu.observed_ns ? accounts : cpu.observed_ns;
+	if (accounts > cpu.accounts_ns)
+		cpu.accounts_ns = accounts;
+	return cpu.accounts_ns > cpu.observed_ns ? cpu.accounts_ns : cpu.observed_ns;
 }
 
 int cpu_is_at_rest(void)
@@ -151,7 +156,7 @@ static void stop(struct init *in)
 	for (int i = 0; i < n && cpu.n_was_stopped < STOPPED_MAX; i++)
 		if (read_stat(in, pids[i], &unused) == 'T')
 			cpu.was_stopped[cpu.n_was_stopped++] = pids[i];
-	tree_signal(in, SIGSTOP_NR, NULL, 0);
+	tree_signal(in, SIGSTOP_NR);
 	cpu.is_stopped = 1;
 }
 
@@ -159,7 +164,7 @@ static void go_on(struct init *in)
 {
 	if (!cpu.is_stopped)
 		return;
-	tree_signal(in, SIGCONT_NR, cpu.was_stopped, cpu.n_was_stopped);
+	tree_continue(in, cpu.was_stopped, cpu.n_was_stopped);
 	cpu.is_stopped = 0;
 }
 
@@ -203,15 +208,37 @@ static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 	return spent > 0 ? until_spent(in) : IDLE_NS;
 }
 
+uint64_t cpu_observed_us(void)
+{
+	return cpu.observed_ns / 1000;
+}
+
+/*
+ * Until when the time that is left cannot be used up; sooner while something runs, since children
+ * that nobody waits for are only seen as long as they live.
+ */
+static uint64_t until_used_up(const struct init *in, uint64_t used)
+{
+	uint64_t left = (in->limits.cpu_time_ns - used) / in->n_cpus;
+	uint64_t most = cpu.is_at_rest ? REST_NS : UNWAITED_NS;
+
+	left = left < MS ? MS : left;
+	return left < most ? left : most;
+}
+
 uint64_t cpu_tick(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
-	uint64_t used, next = IDLE_NS;
+	uint64_t used, next = REST_NS, until;
+	int with_accounts = l->cpu_time_ns && now - cpu.asked_ns >= ACCOUNTS_NS;
 
 	/* A tree that we have stopped is about to go on. */
 	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);
-	if (!cpu.is_at_rest)
-		cpu.used_ns = look(in);
+	if (!cpu.is_at_rest) {
+		cpu.used_ns = look(in, with_accounts);
+		if (with_accounts)
+			cpu.asked_ns = now;
+	}
 	used = cpu.used_ns;
 	if (l->cpu_time_ns && used >= l->cpu_time_ns) {
 		in->report.limit = WIRE_LIMIT_CPU_TIME;
@@ -220,12 +247,8 @@ uint64_t cpu_tick(struct init *in, uint64_t now)
 	if (l->cpu_milli)
 		next = hold_share(in, used, now);
 	if (l->cpu_time_ns) {
-		uint64_t left = (l->cpu_time_ns - used) / in->n_cpus;
-
-		left = left < MS ? MS : left;
-		/* An idle tree need not be looked at until it could have used it all. */
-		next = left < next || !l->cpu_milli ? left : next;
-		next = next > 100 * MS ? 100 * MS : next;
+		until = until_used_up(in, used);
+		next = until < next ? until : next;
 	}
 	cpu.last_ns = now;
 	return next;

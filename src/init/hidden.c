@@ -28,6 +28,7 @@
 #define MEMINFO_MAX 4096
 #define PLACE_BYTES (16u << 20) /* what may be behind a mapping beyond what was seen of it */
 #define STAT_BLOCK 512u
+#define ROUNDS_KEPT 16 /* a process that does not run is not read in each */
 #define NO_BOUND ((uint64_t)1 << 60)
 
 struct object {
@@ -291,7 +292,7 @@ static uint64_t room_to_hide(void)
 		const struct object *o = &objects[i];
 		uint64_t most = o->extent > o->bytes ? o->extent : o->bytes;
 
-		if (o->ino && o->mapped == current && most < PLACE_BYTES)
+		if (o->ino && o->mapped && current - o->mapped < ROUNDS_KEPT && most < PLACE_BYTES)
 			most = PLACE_BYTES;
 		room += most;
 	}

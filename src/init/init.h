@@ -39,6 +39,7 @@ struct init {
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
+	uint64_t file_bytes; /* most pages of files that a process was seen to have mapped */
 	int signal_fd;	     /* tells of ended children */
 	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
 	const char *scratch; /* level landlock: the run's private directory */

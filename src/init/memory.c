@@ -25,6 +25,7 @@
 #define MESSAGE_BYTES 64u     /* besides its text */
 #define IPC_OBJECT_BYTES 512u /* a queue or a set, without what is in it */
 #define FIND_NS 1000000000u
+#define ALL_READ_NS 300000000u
 
 /* Read into once at a time: init has one thread that counts. */
 static int pids[TREE_MAX];
@@ -117,7 +118,7 @@ static void add_ipc(struct init *in, struct memory *m)
 static void add_process(struct init *in, int pid, struct memory *m)
 {
 	char text[STATUS_MAX];
-	uint64_t tasks;
+	uint64_t tasks, file;
 
 	if (proc_read(in->proc_fd, pid, "status", text, sizeof(text)) <= 0)
 		return;
@@ -128,6 +129,9 @@ static void add_process(struct init *in, int pid, struct memory *m)
 	m->mapped += proc_field(text, "RssShmem:") * KIB;
 	m->swap += proc_field(text, "VmSwap:") * KIB;
 	m->tables += proc_field(text, "VmPTE:") * KIB;
+	file = proc_field(text, "RssFile:") * KIB;
+	if (file > in->file_bytes)
+		in->file_bytes = file;
 }
 
 static void add_rest(struct init *in, struct memory *m)
@@ -160,27 +164,85 @@ void memory_quick(struct init *in, struct memory *ret)
 	*ret = m;
 }
 
-/* The share that each process has of its pages; one that hides itself has all of them. */
-static void add_share(struct init *in, int pid, struct memory *m)
+/*
+ * What the exact count found of each process. One that has not run since holds what it held, and
+ * reading it again may take long: a process with many mappings takes milliseconds. Only how many
+ * others share its pages may have changed, so all are read again now and then.
+ */
+struct share {
+	int pid, is_guess;
+	uint64_t clock_ns, anon, mapped, swap;
+};
+
+static struct {
+	struct share v[TREE_MAX];
+	int n;
+	uint64_t all_read_ns;
+} shares;
+
+static const struct share *known_share(int pid, uint64_t clock_ns, int hint)
+{
+	/* The kernel lists processes in one order, so it is near where it was. */
+	for (int i = 0; i < shares.n; i++) {
+		const struct share *s = &shares.v[(hint + i) % shares.n];
+
+		if (s->pid == pid)
+			return s->clock_ns == clock_ns ? s : NULL;
+	}
+	return NULL;
+}
+
+/* The share that a process has of its pages; one that hides itself has all of them. */
+static void read_share(struct init *in, int pid, const struct memory *whole, struct share *ret)
 {
 	char text[STATUS_MAX];
-	struct memory whole = { 0 };
 
-	add_process(in, pid, &whole);
-	m->processes += whole.processes;
-	m->tasks += whole.tasks;
-	m->tables += whole.tables;
 	if (proc_read(in->proc_fd, pid, "smaps_rollup", text, sizeof(text)) <= 0) {
-		m->is_guess = 1;
-		m->anon += whole.anon;
-		m->mapped += whole.mapped;
-		m->swap += whole.swap;
+		ret->is_guess = 1;
+		ret->anon = whole->anon;
+		ret->mapped = whole->mapped;
+		ret->swap = whole->swap;
 		return;
 	}
-	m->anon += proc_field(text, "Pss_Anon:") * KIB;
-	m->swap += proc_field(text, "SwapPss:") * KIB;
-	if (whole.mapped)
-		m->mapped += hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
+	ret->anon = proc_field(text, "Pss_Anon:") * KIB;
+	ret->swap = proc_field(text, "SwapPss:") * KIB;
+	if (whole->mapped)
+		ret->mapped = hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
+}
+
+static void add_share(const struct share *s, const struct memory *whole, struct memory *m)
+{
+	m->processes += whole->processes;
+	m->tasks += whole->tasks;
+	m->tables += whole->tables;
+	m->is_guess |= s->is_guess;
+	m->anon += s->anon;
+	m->mapped += s->mapped;
+	m->swap += s->swap;
+}
+
+static void add_shares(struct init *in, int n, uint64_t now, struct memory *m)
+{
+	static struct share read[TREE_MAX];
+	int read_all = now - shares.all_read_ns > ALL_READ_NS;
+
+	for (int i = 0; i < n; i++) {
+		uint64_t clock_ns = rest_clock(pids[i]);
+		const struct share *known = read_all ? NULL : known_share(pids[i], clock_ns, i);
+		struct memory whole = { 0 };
+
+		add_process(in, pids[i], &whole);
+		read[i] = (struct share){ .pid = pids[i], .clock_ns = clock_ns };
+		if (known)
+			read[i] = *known;
+		else
+			read_share(in, pids[i], &whole, &read[i]);
+		add_share(&read[i], &whole, m);
+	}
+	memcpy(shares.v, read, (size_t)n * sizeof(read[0]));
+	shares.n = n;
+	if (read_all)
+		shares.all_read_ns = now;
 }
 
 /*
@@ -201,8 +263,7 @@ void memory_exact(struct init *in, struct memory *ret)
 	int n = tree_list(in, pids);
 
 	hidden_begin();
-	for (int i = 0; i < n; i++)
-		add_share(in, pids[i], &m);
+	add_shares(in, n, now, &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes) {
 		most = hidden_most(in, shared(&m), !m.is_guess);

@@ -43,9 +43,14 @@ static void send_report(struct init *in, uint32_t type)
 		(uint64_t)usage.ru_utime.tv_sec * 1000000u + (uint64_t)usage.ru_utime.tv_usec;
 	in->report.system_us =
 		(uint64_t)usage.ru_stime.tv_sec * 1000000u + (uint64_t)usage.ru_stime.tv_usec;
-	/* The largest process is never missed, however short its life. */
-	if ((uint64_t)usage.ru_maxrss * 1024 > in->report.memory_bytes)
-		in->report.memory_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	/* Children that nobody waited for are on no account, but some were seen while they lived.
+	 */
+	if (cpu_observed_us() > in->report.user_us + in->report.system_us)
+		in->report.user_us = cpu_observed_us() - in->report.system_us;
+	/* The largest process is never missed, however short its life; but the kernel's figure has
+	 * pages of files in it, which do not count. */
+	if ((uint64_t)usage.ru_maxrss * 1024 > in->report.memory_bytes + in->file_bytes)
+		in->report.memory_bytes = (uint64_t)usage.ru_maxrss * 1024 - in->file_bytes;
 	raw_syscall(__NR_write, CTL_FD, (long)&in->report, sizeof(in->report), 0, 0, 0);
 }
 
@@ -121,8 +126,8 @@ static void end_in_time(struct init *in)
 	if (in->limits.grace_ns == 0)
 		end_tree(in);
 	begin_grace(in);
-	tree_signal(in, SIGTERM_NR, NULL, 0);
-	tree_signal(in, SIGCONT_NR, NULL, 0);
+	tree_signal(in, SIGTERM_NR);
+	tree_signal(in, SIGCONT_NR);
 }
 
 /* One order from the supervisor; 1 when the tree must end now. */

@@ -21,6 +21,7 @@
 #define TURNS_COUNTED 8 /* in which the dead are collected one by one */
 #define TURNS_BUSY 2000 /* after which there is no hurry */
 #define SIGCHLD_NR 17
+#define SIGCONT_NR 18
 #define KERNEL_SIGSET_BYTES 8
 #define THREADS_MAX 4096
 #define OWN_CHILDREN "thread-self/children" /* CONFIG_PROC_CHILDREN */
@@ -140,25 +141,42 @@ static void signal_one(struct init *in, int pid, int signal, const int *pids, in
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
-void tree_signal(struct init *in, int signal, const int *except, int n_except)
+/* @pids: the tree. */
+static void signal_listed(struct init *in, int signal, int pid, const int *pids, int n)
+{
+	/* In a namespace of our own there is nobody else to hit. */
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
+		raw_syscall(__NR_kill, pid, signal, 0, 0, 0, 0);
+	else
+		signal_one(in, pid, signal, pids, n);
+}
+
+void tree_signal(struct init *in, int signal)
 {
 	static int pids[TREE_MAX];
 	int n;
 
-	if (in->plan->level == PLAN_LEVEL_NAMESPACES && n_except == 0) {
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
 		/* Everything but us, in one stroke of the kernel's. */
 		raw_syscall(__NR_kill, -1, signal, 0, 0, 0, 0);
 		return;
 	}
 	n = tree_list(in, pids);
-	for (int i = 0; i < n; i++) {
-		if (contains(except, n_except, pids[i]))
-			continue;
-		if (in->plan->level == PLAN_LEVEL_NAMESPACES)
-			raw_syscall(__NR_kill, pids[i], signal, 0, 0, 0, 0);
-		else
-			signal_one(in, pids[i], signal, pids, n);
-	}
+	for (int i = 0; i < n; i++)
+		signal_listed(in, signal, pids[i], pids, n);
+}
+
+void tree_continue(struct init *in, const int *except, int n_except)
+{
+	static int pids[TREE_MAX];
+	int n = tree_list(in, pids);
+
+	for (int i = n; i-- > 0;)
+		if (!contains(except, n_except, pids[i]))
+			signal_listed(in, SIGCONT_NR, pids[i], pids, n);
+	/* Nobody is forgotten, however many there are. */
+	if (n == TREE_MAX && n_except == 0)
+		tree_signal(in, SIGCONT_NR);
 }
 
 int tree_reap(struct init *in, int *command_ended)

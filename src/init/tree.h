@@ -11,8 +11,11 @@
 long tree_open(struct init *in);
 /* The processes of the run, in no order; how many (at most TREE_MAX). */
 int tree_list(struct init *in, int ret[TREE_MAX]);
-/* Sends @signal to every process of the run but those in @except (pids, ascending or not). */
-void tree_signal(struct init *in, int signal, const int *except, int n_except);
+/* Sends @signal to every process of the run. */
+void tree_signal(struct init *in, int signal);
+/* Lets a stopped tree go on, but for those in @except: children before their parents, who need not
+ * see them stopped then. */
+void tree_continue(struct init *in, const int *except, int n_except);
 /* Ends all of them and returns when they are gone. */
 void tree_kill(struct init *in);
 /* Reaps everything that is dead; 1 when no child is left, 0 when some live. */

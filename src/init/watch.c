@@ -12,6 +12,7 @@
 #include "init/watch.h"
 
 #include <asm/unistd_64.h>
+#include <linux/sched/types.h>
 
 #include "init/memory.h"
 #include "init/rest.h"
@@ -23,11 +24,13 @@
 #define FILL_CPUS_MAX 8	    /* more do not write faster to one machine's memory */
 #define TICK_MIN_NS MS
 #define TICK_MAX_NS (50 * MS)
-#define COUNT_NS (50 * MS) /* at least so often, under a limit of memory ... */
-#define COUNT_SHARE 50	   /* ... unless counting would take more than one part in so many */
+#define COUNT_NS (20 * MS) /* at least so often, under a limit of memory ... */
+#define COUNT_SHARE 50	   /* ... unless counting would take more than one part in so many ... */
+#define COUNT_MAX_NS (100 * MS) /* ... but never less often */
 #define FIRST_LOOK_NS (4 * MS)
 #define LOOK_MAX_NS (1000 * MS)
 #define SLACK_MIN (64 * MIB)
+#define SLICE_NS (MS / 10)
 
 static struct {
 	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
@@ -125,7 +128,7 @@ static void watch_memory(struct init *in, uint64_t now)
 	uint64_t speed = (uint64_t)FILL_BYTES_PER_NS * least(in->n_cpus, FILL_CPUS_MAX);
 	uint64_t often = watch.count_cost_ns * COUNT_SHARE, ram, free_now = memory_free(&ram);
 
-	often = often < COUNT_NS ? COUNT_NS : often;
+	often = least(often < COUNT_NS ? COUNT_NS : often, COUNT_MAX_NS);
 	if (free_now + watch.margin / 2 < watch.free_then ||
 	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)))
 		count_tree(in, now);
@@ -163,6 +166,17 @@ static uint64_t count_cpus(void)
 	return n_cpus ? n_cpus : 1;
 }
 
+/*
+ * Our turns are short and must come soon. Since Linux 6.12 that can be said: a short slice is an
+ * early deadline. Other kernels do not listen.
+ */
+static void ask_for_short_slices(void)
+{
+	struct sched_attr attr = { .size = SCHED_ATTR_SIZE_VER0, .sched_runtime = SLICE_NS };
+
+	raw_syscall(__NR_sched_setattr, 0, RAW_ARG(&attr), 0, 0, 0, 0);
+}
+
 void watch_start(struct init *in)
 {
 	uint64_t now = now_ns();
@@ -170,6 +184,8 @@ void watch_start(struct init *in)
 	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns)
 		in->n_cpus = count_cpus();
 	in->report.procs = 1;
+	if (in->limits.memory_bytes)
+		ask_for_short_slices();
 	memory_start(in);
 	cpu_start(in);
 	watch.look_ns = FIRST_LOOK_NS;

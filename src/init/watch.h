@@ -22,6 +22,8 @@ void watch_end(struct init *in);
 void cpu_start(struct init *in);
 uint64_t cpu_tick(struct init *in, uint64_t now);
 void cpu_release(struct init *in);
+/* CPU time that was seen to be used, by whomever. */
+uint64_t cpu_observed_us(void);
 /* The last look found that nothing had run. */
 int cpu_is_at_rest(void);
 
