@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,6 +21,7 @@
 #include "out.h"
 #include "receipt.h"
 #include "signals.h"
+#include "terminal.h"
 #include "verbs.h"
 
 #define JSON_OUTPUT_DEFAULT "1M"
@@ -39,6 +41,11 @@ static struct session session = { .receipt = RECEIPT_INIT };
 static int is_quiet(const struct session *s)
 {
 	return parsed_has(s->args, OPT_QUIET);
+}
+
+static int is_interactive(const struct session *s)
+{
+	return parsed_has(s->args, OPT_INTERACTIVE);
 }
 
 /* Prints the account and writes the receipt, as far as they were asked for. 0 or an exit status. */
@@ -145,6 +152,14 @@ static void choose_streams(const struct session *s, struct cordon_run_options *o
 {
 	int json = parsed_has(s->args, OPT_JSON);
 
+	if (is_interactive(s)) {
+		options->terminal = 1;
+		options->in.mode = options->out.mode = CORDON_STREAM_FD;
+		options->in.fd = STDIN_FILENO;
+		options->out.fd = STDOUT_FILENO;
+		terminal_size(options);
+		return;
+	}
 	choose_stream(&options->in, STDIN_FILENO, json);
 	choose_stream(&options->out, STDOUT_FILENO, json);
 	choose_stream(&options->err, STDERR_FILENO, json);
@@ -175,8 +190,12 @@ static void print_notes(const struct session *s)
 
 	if (!notes || !*notes || is_quiet(s) || !isatty(STDERR_FILENO))
 		return;
-	for (; *notes; notes++)
+	for (; *notes; notes++) {
 		say_note(*notes);
+		/* The terminal is raw. */
+		if (is_interactive(s))
+			(void)out_all(STDERR_FILENO, "\r", 1);
+	}
 }
 
 static int wait_for_end(struct session *s, struct cordon_error *err)
@@ -184,18 +203,25 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 	struct pollfd fds[] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
+		/* Nothing but its end: a terminal that is closed need not be one that tells us. */
+		{ .fd = is_interactive(s) ? STDIN_FILENO : -1 },
 	};
 
 	for (;;) {
 		int r;
 
-		if (poll(fds, 2, -1) < 0) {
+		if (poll(fds, 3, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for the run");
 		}
 		if (fds[1].revents)
 			signals_handle(&s->signals, s->run);
+		if (fds[2].revents) {
+			fds[2].fd = -1;
+			if (!s->signals.cancel_signal)
+				signals_act(&s->signals, s->run, SIGHUP);
+		}
 		r = cordon_run_process(s->run, err);
 		if (r != 0)
 			return r;
@@ -264,12 +290,18 @@ int cmd_run(const struct parsed *args)
 	struct cordon_run_options options;
 	struct session *s = &session;
 	char home[PATH_MAX];
-	int status;
+	int status, r;
 
 	s->args = args;
 	if (!args->n_rest) {
 		cordon_err(&err, CORDON_E_USAGE, 0, "no command given");
 		cordon_err_hint(&err, "try 'cordon run --help'");
+		return fail(s, &err);
+	}
+	if (is_interactive(s) && parsed_has(args, OPT_JSON)) {
+		cordon_err(&err, CORDON_E_USAGE, 0, "-i and --json contradict each other");
+		cordon_err_hint(&err, "a terminal's output goes to the terminal; --receipt FILE "
+				      "writes the account of the run");
 		return fail(s, &err);
 	}
 	if (make_policy(s, &err) < 0 || cordon_launcher_new(&s->launcher, &err) < 0)
@@ -281,11 +313,18 @@ int cmd_run(const struct parsed *args)
 	if (parsed_has(args, OPT_RECEIPT) &&
 	    receipt_open(parsed_value(args, OPT_RECEIPT), &s->receipt, &err) < 0)
 		return fail(s, &err);
-	if (signals_init(&s->signals, &err) < 0 ||
-	    cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0)
+	if (signals_init(&s->signals, is_interactive(s), &err) < 0 ||
+	    (is_interactive(s) && terminal_enter(&err) < 0))
 		return fail(s, &err);
+	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0) {
+		terminal_leave();
+		return fail(s, &err);
+	}
 	print_notes(s);
-	if (wait_for_end(s, &err) < 0) {
+	r = wait_for_end(s, &err);
+	/* Before anything is said. */
+	terminal_leave();
+	if (r < 0) {
 		status = fail(s, &err);
 		cordon_run_free(TAKE_PTR(s->run));
 		return status;

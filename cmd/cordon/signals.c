@@ -8,17 +8,22 @@
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "terminal.h"
 
-static const int watched[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
+static const int watched[] = { SIGINT,	SIGTERM, SIGHUP,
+			       SIGQUIT, SIGUSR1, SIGUSR2, /* the rest only with -i: */
+			       SIGTSTP, SIGCONT, SIGWINCH };
+#define N_WITH_TERMINAL 3
 
-int signals_init(struct signals *ret, struct cordon_error *err)
+int signals_init(struct signals *ret, int interactive, struct cordon_error *err)
 {
+	const size_t n = ARRAY_SIZE(watched) - (interactive ? 0 : N_WITH_TERMINAL);
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	sigset_t set;
 	int fd;
 
 	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(watched); i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct sigaction now;
 
 		/* Once blocked, even an ignored signal is queued: leave those alone (nohup). */
@@ -35,11 +40,24 @@ int signals_init(struct signals *ret, struct cordon_error *err)
 	return 0;
 }
 
-static void handle_one(struct signals *signals, struct cordon_run *run, int number)
+void signals_act(struct signals *signals, struct cordon_run *run, int number)
 {
-	if (number == SIGUSR1 || number == SIGUSR2) {
+	switch (number) {
+	case SIGUSR1:
+	case SIGUSR2:
 		(void)cordon_run_signal(run, number, NULL);
 		return;
+	case SIGWINCH:
+		terminal_resize(run);
+		return;
+	case SIGTSTP:
+		terminal_suspend(run);
+		return;
+	case SIGCONT:
+		terminal_resume(run);
+		return;
+	default:
+		break;
 	}
 	/* The first one lets the command tidy up, within its grace; a second one does not wait. */
 	if (!signals->cancel_signal) {
@@ -55,5 +73,5 @@ void signals_handle(struct signals *signals, struct cordon_run *run)
 	struct signalfd_siginfo info;
 
 	while (read(signals->fd, &info, sizeof(info)) == sizeof(info))
-		handle_one(signals, run, (int)info.ssi_signo);
+		signals_act(signals, run, (int)info.ssi_signo);
 }

@@ -72,6 +72,15 @@ struct cordon_run_options {
 	/* memory limit if the policy has none: bytes, 0 = 256 MiB, -1 = none */
 	int64_t default_memory_bytes;
 	int orphans; /* enum cordon_orphans */
+	/*
+	 * 1: the command gets a terminal of its own, which is its standard input, output and error
+	 * and its controlling terminal. `in` is what is typed there, `out` is what appears there
+	 * (`err` must be NULL or JOIN). Any descriptor will do; if it is a terminal of the
+	 * caller's, its settings are left alone, so whoever passes one has to make it raw and to
+	 * restore it. Bytes pass as they are, escape sequences too.
+	 */
+	int terminal;
+	uint16_t rows, cols; /* its size; 0 = 24 and 80 */
 };
 
 /* What becomes of processes that the command leaves behind when it ends. */
@@ -178,6 +187,11 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
+
+/** Changes the size of the command's terminal, which hears of it (SIGWINCH). An error if the run
+ * has none; nothing happens once it is over. */
+int cordon_run_resize(struct cordon_run *run, uint16_t rows, uint16_t cols,
+		      struct cordon_error *err);
 
 /** Asks the command to end: sends @signal to its process group, and ends the whole tree when the
  * policy's grace is over. The result's kind becomes CANCELLED. Any thread may call this. */

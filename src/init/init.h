@@ -24,12 +24,14 @@
 
 struct init {
 	const struct plan_header *plan;
-	int stdio[3];
-	int supervisor_fd;  /* pidfd */
-	int ruleset_fd;	    /* Landlock ruleset being filled, -1 = none */
-	int root_fd;	    /* the new root */
-	int host_fd;	    /* the old one, until the view is complete */
-	uint32_t base_done; /* steps of the plan that were carried out while parked */
+	int stdio[3];		       /* with a terminal: three times the same */
+	int master_fd;		       /* of the command's terminal, until it is sent */
+	uint16_t term_rows, term_cols; /* of the command's terminal */
+	int supervisor_fd;	       /* pidfd */
+	int ruleset_fd;		       /* Landlock ruleset being filled, -1 = none */
+	int root_fd;		       /* the new root */
+	int host_fd;		       /* the old one, until the view is complete */
+	uint32_t base_done;	       /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
 	int proc_fd;	/* /proc, where the tree is found */
@@ -68,6 +70,10 @@ void stage_caps(struct init *in);		  /* stage_caps.c */
 long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */
 long landlock_add(struct init *in, int object_fd, uint64_t access);
 void start_payload(struct init *in); /* payload.c */
+/* terminal.c: a terminal for the command, if the plan wants one. */
+void open_terminal(struct init *in);	/* before the command's process is made */
+long take_terminal(struct init *in);	/* by that process; the master goes to the supervisor */
+void release_terminal(struct init *in); /* once that process is there */
 /* broker.c: changes of metadata at level landlock. All of it does nothing at the other level. */
 long broker_prepare(struct init *in); /* before the command's process is made */
 int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */

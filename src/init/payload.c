@@ -3,8 +3,8 @@
  * Starting the command: a child that shares our memory until exec, in which the last layers are
  * put on.
  *
- * Should: give it its own session, the three pipes and nothing else open, its limits, Landlock,
- * the filter, in this order, and only then execute it.
+ * Should: give it its own session, the three pipes (or its terminal) and nothing else open, its
+ * limits, Landlock, the filter, in this order, and only then execute it.
  * Mustn't: execute anything if one of these failed.
  */
 #include "init/init.h"
@@ -138,7 +138,11 @@ static int child_main(void *arg)
 	r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, 2, r);
-	r = set_stdio(in);
+	if (in->plan->flags & PLAN_TERMINAL)
+		r = take_terminal(in);
+	if (r < 0)
+		return give_up(p, STAGE_EXEC, 9, r);
+	r = set_stdio(in); /* the control socket makes way */
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, 3, r);
 	r = set_limits(in->plan);
@@ -187,6 +191,7 @@ void start_payload(struct init *in)
 	p.envp = pointers + plan->n_argv + 1;
 	fill_pointers(in, plan->argv_off, plan->n_argv, p.argv);
 	fill_pointers(in, plan->envp_off, plan->n_envp, p.envp);
+	open_terminal(in);
 	r = broker_prepare(in);
 	if (r < 0)
 		fail(in, STAGE_SECCOMP, 2, r);
@@ -202,7 +207,9 @@ void start_payload(struct init *in)
 	in->payload_pid = (int)pid;
 	stamp(in, STAGE_EXEC);
 	broker_release();
-	for (int i = 0; i < 3; i++)
+	release_terminal(in);
+	/* A terminal stays: with nobody inside holding it, it would be hung up for good. */
+	for (int i = 0; i < 3 && !(plan->flags & PLAN_TERMINAL); i++)
 		raw_syscall(__NR_close, in->stdio[i], 0, 0, 0, 0, 0);
 	raw_syscall(__NR_close, in->ruleset_fd, 0, 0, 0, 0, 0);
 }

@@ -21,6 +21,7 @@
 #define SIGKILL_NR 9
 #define PLAN_FDS 5
 #define BASE_FDS 2
+#define TERMINAL_FDS 2
 
 struct message {
 	void *name;
@@ -176,14 +177,18 @@ int receive_plan(struct init *in)
 		take_supervisor(in, control.fds[1]);
 		return 1;
 	}
-	if (order.type != WIRE_PLAN || n != PLAN_FDS)
+	if (order.type != WIRE_PLAN || (n != PLAN_FDS && n != TERMINAL_FDS))
 		fail(in, STAGE_START, 4, -EBADMSG);
 	for (int i = 0; i < 3; i++)
-		in->stdio[i] = control.fds[1 + i];
+		in->stdio[i] = n == PLAN_FDS ? control.fds[1 + i] : -1;
+	in->term_rows = order.rows;
+	in->term_cols = order.cols;
 	in->limits = order.limits;
 	in->keep_orphans = !!(order.flags & WIRE_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
-	take_supervisor(in, control.fds[4]);
+	if (!(in->plan->flags & PLAN_TERMINAL) != (n == PLAN_FDS))
+		fail(in, STAGE_START, 4, -EBADMSG);
+	take_supervisor(in, control.fds[n - 1]);
 	receive_mounts(in);
 	return 0;
 }

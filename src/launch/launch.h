@@ -73,10 +73,14 @@ int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned
 #define DELIVER_MAPS 0x1	 /* the id maps, too */
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
 
-/* Hands over the plan and its descriptors: from here on init works. */
+/* Hands over the plan and its descriptors (@stdio not with PLAN_TERMINAL): from here on init works.
+ * @order has the limits and the terminal's size in it. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
-		  const struct plan *plan, const struct wire_limits *limits, const int stdio[3],
-		  int flags, struct cordon_error *err);
+		  const struct plan *plan, struct wire_order *order, const int stdio[3], int flags,
+		  struct cordon_error *err);
+/* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
+ * -errno the end. */
+int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd);
 int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
 int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
@@ -124,6 +128,7 @@ struct relay {
 	int pipe_fd; /* our end of the guest's pipe, -1 = done */
 	int peer_fd; /* the caller's descriptor (our duplicate), -1 = none */
 	int is_input, peer_is_pipe, peer_is_file;
+	int is_terminal;	    /* pipe_fd is the master of the guest's terminal */
 	int pipe_armed, peer_armed; /* registered with epoll, and for what */
 	int64_t file_offset;	    /* input from a regular file: where it started */
 	int unread_fd; /* input from a regular file: the guest's end, to count what it left */
@@ -142,6 +147,7 @@ struct relay {
 	size_t head_len, tail_len, tail_pos, head_max, tail_max;
 };
 
+/* @ret_guest_fd: NULL = for a terminal, which terminal_attach() brings. */
 int relay_init(struct relay *relay, const struct cordon_stream *stream, int is_input,
 	       int64_t limit_bytes, int *ret_guest_fd, struct cordon_error *err);
 void relay_done(struct relay *relay);
@@ -178,8 +184,10 @@ struct cordon_run {
 	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
 	int reported, init_gone, over;
 	int orphaning,
-		orphaned; /* the command has ended and its result is there; the tree goes on */
-	int closing;	  /* the tree is gone, and the streams know */
+		orphaned;   /* the command has ended and its result is there; the tree goes on */
+	int closing;	    /* the tree is gone, and the streams know */
+	int resized;	    /* before there was a terminal */
+	int terminal_error; /* why the command's terminal could not be taken: -errno */
 	struct wire_report report;
 	struct cordon_result result;
 	int error_set;
@@ -196,6 +204,9 @@ struct cordon_run {
 	struct cordon_denial *denials; /* of the result */
 	size_t cap_denials;
 };
+
+/* The master of the command's terminal is here, which is consumed: 0 or -errno. */
+int terminal_attach(struct cordon_run *run, int master_fd);
 
 void result_fill(struct cordon_run *run);
 /* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.

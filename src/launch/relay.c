@@ -14,6 +14,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -27,13 +28,36 @@
 
 #define CHUNK 65536
 #define CLEAN_CHUNK 4096
-#define ROUNDS 16 /* pieces moved before other streams get their turn */
+#define TERMINAL_BUFFER 65536 /* more than the kernel keeps between the two ends of one */
+#define ROUNDS 16	      /* pieces moved before other streams get their turn */
+
+/*
+ * A terminal that says it is ready may take one byte and block on the next. Opened once more, with
+ * flags of its own, it need not. -1 where that cannot be had, or is no terminal.
+ */
+static int open_terminal(int fd)
+{
+	char path[32];
+	int own_fd, ret;
+
+	if (!isatty(fd))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (own_fd < 0 || own_fd > 2)
+		return own_fd;
+	ret = fcntl(own_fd, F_DUPFD_CLOEXEC, 3);
+	close(own_fd);
+	return ret;
+}
 
 static int set_peer(struct relay *r, int fd, struct cordon_error *err)
 {
 	struct stat st;
 
-	r->peer_fd = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	r->peer_fd = r->is_terminal && !r->is_input ? open_terminal(fd) : -1;
+	if (r->peer_fd < 0)
+		r->peer_fd = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (r->peer_fd < 0)
 		return cordon_err(err, CORDON_E_USAGE, -r->peer_fd,
 				  "cannot use descriptor %d as a stream", fd);
@@ -47,31 +71,39 @@ static int set_peer(struct relay *r, int fd, struct cordon_error *err)
 	return 0;
 }
 
+static int make_pipe(struct relay *r, int *ret_guest_fd, struct cordon_error *err)
+{
+	int fds[2], e = sys_pipe(fds);
+
+	if (e < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -e, "cannot create a pipe");
+	*ret_guest_fd = r->is_input ? fds[0] : fds[1];
+	r->pipe_fd = r->is_input ? fds[1] : fds[0];
+	e = sys_fcntl(r->pipe_fd, F_SETFL, O_NONBLOCK);
+	/* /dev/stdin and its like work by opening the pipe anew: in its own direction only. */
+	if (e >= 0 && fchmod(r->pipe_fd, r->is_input ? 0444 : 0222) < 0)
+		e = -errno;
+	return e < 0 ? cordon_err(err, CORDON_E_SYSTEM, -e, "cannot set up a pipe") : 0;
+}
+
 int relay_init(struct relay *r, const struct cordon_stream *stream, int is_input,
 	       int64_t limit_bytes, int *ret_guest_fd, struct cordon_error *err)
 {
-	int fds[2], e;
+	int e;
 
 	*r = (struct relay){ .mode = stream->mode,
 			     .pipe_fd = -1,
 			     .peer_fd = -1,
 			     .unread_fd = -1,
 			     .is_input = is_input,
+			     .is_terminal = !ret_guest_fd,
 			     .last_bytes = -1,
 			     .limit = limit_bytes > 0 ? (uint64_t)limit_bytes : 0 };
 	if (stream->mode == CORDON_STREAM_JOIN)
 		return 0;
-	e = sys_pipe(fds);
+	e = ret_guest_fd ? make_pipe(r, ret_guest_fd, err) : 0;
 	if (e < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, -e, "cannot create a pipe");
-	*ret_guest_fd = is_input ? fds[0] : fds[1];
-	r->pipe_fd = is_input ? fds[1] : fds[0];
-	e = sys_fcntl(r->pipe_fd, F_SETFL, O_NONBLOCK);
-	/* /dev/stdin and its like work by opening the pipe anew: in its own direction only. */
-	if (e >= 0 && fchmod(r->pipe_fd, is_input ? 0444 : 0222) < 0)
-		e = -errno;
-	if (e < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, -e, "cannot set up a pipe");
+		return e;
 	if (stream->mode == CORDON_STREAM_DATA) {
 		r->data = stream->data;
 		r->data_len = stream->data_len;
@@ -88,7 +120,7 @@ int relay_init(struct relay *r, const struct cordon_stream *stream, int is_input
 			return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	}
 	e = set_peer(r, stream->fd, err);
-	if (e == 0 && r->is_input && r->peer_is_file) {
+	if (e == 0 && r->is_input && r->peer_is_file && ret_guest_fd) {
 		r->unread_fd = sys_fcntl(*ret_guest_fd, F_DUPFD_CLOEXEC, 3);
 		if (r->unread_fd < 0)
 			return cordon_err(err, CORDON_E_SYSTEM, -r->unread_fd,
@@ -353,9 +385,10 @@ static int read_guest(struct relay *r, int epoll_fd)
 		use_up(r, got);
 	if (got < 0 && errno == EINTR)
 		return 1;
-	if (got < 0 && errno != EAGAIN)
+	/* EIO: nobody has the terminal any more. */
+	if (got < 0 && errno != EAGAIN && !(r->is_terminal && errno == EIO))
 		return -errno;
-	if (got < 0 && r->last_bytes < 0)
+	if (got < 0 && errno == EAGAIN && r->last_bytes < 0)
 		return 0;
 	if (got <= 0) {
 		end_output(r, epoll_fd);
@@ -394,7 +427,7 @@ static int pump_output(struct relay *r, int epoll_fd)
 			end_output(r, epoll_fd);
 		if (r->pipe_fd < 0)
 			continue;
-		if (r->peer_is_pipe && !r->clean && !r->limit) {
+		if (r->peer_is_pipe && !r->clean && !r->limit && !r->is_terminal) {
 			e = splice_out(r, epoll_fd);
 			if (e == 0 && r->last_bytes >= 0 && !is_ready(r->pipe_fd, POLLIN)) {
 				r->last_bytes = 0;
@@ -525,7 +558,9 @@ void relay_last_output(struct relay *r)
 	int waiting = 0;
 
 	/* Somebody outside the tree may have been given the other end: his bytes do not count. */
-	if (r->pipe_fd >= 0 && ioctl(r->pipe_fd, FIONREAD, &waiting) < 0)
+	if (r->is_terminal)
+		waiting = TERMINAL_BUFFER; /* not all of it can be counted */
+	else if (r->pipe_fd >= 0 && ioctl(r->pipe_fd, FIONREAD, &waiting) < 0)
 		waiting = 0;
 	r->last_bytes = waiting;
 }

@@ -74,6 +74,9 @@ static const struct {
 	{ STAGE_LANDLOCK, 1, "creating the ruleset" },
 	{ STAGE_LANDLOCK, 2, "entering the Landlock domain" },
 	{ STAGE_SECCOMP, 1, "installing the filter" },
+	{ STAGE_EXEC, 9, "taking the terminal" },
+	{ STAGE_EXEC, 10, "opening /dev/ptmx" },
+	{ STAGE_EXEC, 11, "making a terminal" },
 };
 
 static const char *stage_hint(const struct wire_report *rep)

@@ -74,20 +74,36 @@ static void end_tree(struct cordon_run *run, int kind)
 		end_by_force(run);
 }
 
-static void read_report(struct cordon_run *run)
+/* One report: 1 there may be more, 0 none. */
+static int read_one_report(struct cordon_run *run)
 {
-	ssize_t n;
+	struct wire_report report;
+	int fd, r;
 
 	if (run->reported || run->spawned.ctl_fd < 0)
-		return;
-	n = recv(run->spawned.ctl_fd, &run->report, sizeof(run->report), MSG_DONTWAIT);
-	if (n == (ssize_t)sizeof(run->report)) {
-		run->reported = run->report.type != WIRE_ORPHANED;
-		run->orphaning = run->report.type == WIRE_ORPHANED;
-	} else if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+		return 0;
+	r = spawn_receive(run->spawned.ctl_fd, &report, &fd);
+	if (r < 0)
 		/* Init is on its way out without a word: its pidfd tells when the tree is gone. */
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
+	if (r <= 0)
+		return 0;
+	if (report.type == WIRE_TERMINAL) {
+		run->terminal_error = terminal_attach(run, fd);
+		return 1;
 	}
+	if (fd >= 0)
+		close(fd);
+	run->report = report;
+	run->reported = report.type != WIRE_ORPHANED;
+	run->orphaning = report.type == WIRE_ORPHANED;
+	return 0;
+}
+
+static void read_report(struct cordon_run *run)
+{
+	while (read_one_report(run))
+		;
 }
 
 static void check_init(struct cordon_run *run)
@@ -124,7 +140,13 @@ static int pump_streams(struct cordon_run *run, struct cordon_error *err)
 	int r = relay_pump_all(relays, 3, run->epoll_fd);
 
 	if (r == 0)
+		r = run->terminal_error;
+	/* Nobody looks at the terminal any more: without its master it is hung up. */
+	if (run->out.is_terminal && run->out.peer_failed)
+		relay_close_input(&run->in, run->epoll_fd);
+	if (r == 0)
 		return 0;
+	run->terminal_error = 0;
 	end_tree(run, CORDON_KIND_CANCELLED);
 	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the command's streams");
 }

@@ -121,6 +121,35 @@ int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsig
 	return r < 0 ? (int)r : 0;
 }
 
+int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { ret, sizeof(*ret) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	const struct cmsghdr *header;
+	ssize_t n = recvmsg(ctl_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	*ret_fd = -1;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	header = CMSG_FIRSTHDR(&msg);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+	    header->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
+	if (n == (ssize_t)sizeof(*ret))
+		return 1;
+	if (*ret_fd >= 0)
+		close(*ret_fd);
+	*ret_fd = -1;
+	return -EPIPE;
+}
+
 static int make_plan_fd(const struct plan *plan, struct cordon_error *err)
 {
 	int r, fd = sys_memfd_create("cordon-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -243,25 +272,30 @@ int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struc
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
-		  const struct wire_limits *limits, const int stdio[3], int flags,
-		  struct cordon_error *err)
+		  struct wire_order *order, const int stdio[3], int flags, struct cordon_error *err)
 {
-	struct wire_order order = { .type = WIRE_PLAN, .limits = *limits };
+	const struct plan_header *header = plan->block;
 	int fds[5] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+	unsigned n_fds = 5;
 
+	order->type = WIRE_PLAN;
+	if (header->flags & PLAN_TERMINAL) {
+		fds[1] = l->self_fd;
+		n_fds = 2;
+	}
 	if (flags & DELIVER_KEEP_ORPHANS)
-		order.flags |= WIRE_KEEP_ORPHANS;
+		order->flags |= WIRE_KEEP_ORPHANS;
 	if (flags & DELIVER_MAPS)
 		r = give_ids(s, plan->block, err);
 	if (r < 0)
 		return r;
 #ifdef CORDON_FAULT_INJECTION
-	fault_init_order(&order.fault_countdown, &order.fault_errno);
+	fault_init_order(&order->fault_countdown, &order->fault_errno);
 #endif
 	fds[0] = make_plan_fd(plan, err);
 	if (fds[0] < 0)
 		return fds[0];
-	r = spawn_send(s->ctl_fd, &order, fds, 5);
+	r = spawn_send(s->ctl_fd, order, fds, n_fds);
 	close(fds[0]);
 	/* Init has failed already; its report says at what, and is waiting to be read. */
 	if (is_gone(r))

@@ -18,6 +18,8 @@
 
 #define PLAN_TRIES 4
 #define DEFAULT_CAPTURE_BYTES (1 << 20)
+#define DEFAULT_ROWS 24
+#define DEFAULT_COLS 80
 
 static int copy_strings(struct arena *arena, const char *const *from, const char *const **ret)
 {
@@ -140,6 +142,20 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 	return r;
 }
 
+static int stream_fits(const struct cordon_run_options *o, int i, int mode)
+{
+	switch (i) {
+	case 0:
+		return mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_FD ||
+		       mode == CORDON_STREAM_DATA;
+	case 1:
+		return mode != CORDON_STREAM_DATA && mode != CORDON_STREAM_JOIN;
+	default:
+		return o->terminal ? mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_JOIN
+				   : mode != CORDON_STREAM_DATA;
+	}
+}
+
 static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_error *err)
 {
 	const struct cordon_run_options *o = &run->options;
@@ -149,12 +165,8 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 	for (int i = 0; i < 3; i++) {
 		int64_t limit = run->plan->limits.output_bytes;
 		int r, mode = streams[i]->mode;
-		int fits = i == 0 ? mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_FD ||
-					    mode == CORDON_STREAM_DATA
-				  : mode != CORDON_STREAM_DATA &&
-					    (i == 2 || mode != CORDON_STREAM_JOIN);
 
-		if (!fits)
+		if (!stream_fits(o, i, mode))
 			return cordon_err(err, CORDON_E_USAGE, 0, "stream %d cannot have mode %d",
 					  i, mode);
 		if (limit < 0 && mode == CORDON_STREAM_CAPTURE)
@@ -164,7 +176,8 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 				   "limits.output_end without limits.output has no meaning");
 			return cordon_err_hint(err, "say how much: --max-output SIZE");
 		}
-		r = relay_init(relays[i], streams[i], i == 0, limit, &guest_fds[i], err);
+		r = relay_init(relays[i], streams[i], i == 0, limit,
+			       o->terminal ? NULL : &guest_fds[i], err);
 		if (r < 0)
 			return r;
 		if (mode == CORDON_STREAM_JOIN)
@@ -196,20 +209,24 @@ static int watch(struct cordon_run *run, struct cordon_error *err)
 static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon_error *err)
 {
 	const struct plan_limits *l = &run->plan->limits;
-	const struct wire_limits limits = {
-		.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
-		.grace_ns = l->grace_ms * 1000000u,
-		.memory_bytes = l->memory_bytes,
-		.cpu_milli = l->cpu_milli,
-		.cpu_time_ns = l->cpu_time_ms * 1000000u,
-		.procs = l->procs,
-		.end_at_procs = l->end_at_procs,
+	struct wire_order order = {
+		.limits = {
+			.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
+			.grace_ns = l->grace_ms * 1000000u,
+			.memory_bytes = l->memory_bytes,
+			.cpu_milli = l->cpu_milli,
+			.cpu_time_ns = l->cpu_time_ms * 1000000u,
+			.procs = l->procs,
+			.end_at_procs = l->end_at_procs,
+		},
+		.rows = run->options.rows,
+		.cols = run->options.cols,
 	};
 	int flags = run->is_parked ? 0 : DELIVER_MAPS;
 
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
-	return spawn_deliver(run->launcher, &run->spawned, run->plan, &limits, guest_fds, flags,
+	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds, flags,
 			     err);
 }
 
@@ -362,6 +379,10 @@ static int copy_options(struct cordon_run *run, const struct cordon_run_options 
 	memcpy(&run->options, options, options->size);
 	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (!run->options.rows || !run->options.cols) {
+		run->options.rows = DEFAULT_ROWS;
+		run->options.cols = DEFAULT_COLS;
+	}
 	return 0;
 }
 

@@ -42,7 +42,7 @@ static const struct bit_name op_flags[] = {
 static const struct bit_name header_flags[] = {
 	{ PLAN_MAP_SELF, "map-self" },	     { PLAN_SETIDS, "set-ids" },
 	{ PLAN_DROP_GROUPS, "drop-groups" }, { PLAN_PDEATHSIG, "parent-death-signal" },
-	{ PLAN_LOOPBACK_UP, "loopback-up" },
+	{ PLAN_LOOPBACK_UP, "loopback-up" }, { PLAN_TERMINAL, "terminal" },
 };
 
 static const struct bit_name fs_rights[] = {

@@ -64,6 +64,7 @@ struct plan_rlimit {
 #define PLAN_DROP_GROUPS 0x4u  /* and drops supplementary groups */
 #define PLAN_PDEATHSIG 0x8u    /* the supervisor runs on its main thread: parent-death signal too */
 #define PLAN_LOOPBACK_UP 0x10u /* raise lo */
+#define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
 
 enum plan_level {
 	PLAN_LEVEL_LANDLOCK = 1,

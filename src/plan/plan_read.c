@@ -11,7 +11,8 @@
 #define OP_FLAGS                                                                                   \
 	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE)
 #define HEADER_FLAGS                                                                               \
-	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP)
+	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
+	 PLAN_TERMINAL)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,

@@ -63,6 +63,8 @@ static const char *const etc_real[] = {
 
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
 				       "/dev/urandom" };
+#define DEV_TTY "/dev/tty"
+#define RIGHTS_DEVICE (LL_FS_READ_FILE | LL_FS_WRITE_FILE | LL_FS_IOCTL_DEV)
 
 uint64_t plan_rights(const struct build *b, uint64_t wanted, bool is_dir)
 {
@@ -266,6 +268,23 @@ static int add_private(struct build *b, const char *path, unsigned mode)
 	return plan_list_add(b, &b->made, path);
 }
 
+static int add_device(struct build *b, const char *path)
+{
+	struct step *step = plan_step(b, PLAN_OP_BIND, path, path);
+
+	if (!step)
+		return plan_nomem(b);
+	step->op.flags = PLAN_FILE | PLAN_DEVICE | PLAN_MKPOINT;
+	step->op.mode = 0666;
+	return plan_list_add(b, &b->made, path);
+}
+
+/* The terminal of whoever opens it: of a command that has one, never the caller's. */
+static bool has_tty(void)
+{
+	return access(DEV_TTY, F_OK) == 0;
+}
+
 static int add_dev(struct build *b)
 {
 	static const struct {
@@ -278,15 +297,8 @@ static int add_dev(struct build *b)
 	struct step *pts;
 	int r = make_dir(b, "/dev", 0755, RIGHTS_READ | LL_FS_WRITE_FILE | LL_FS_IOCTL_DEV);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++) {
-		struct step *step = plan_step(b, PLAN_OP_BIND, devices[i], devices[i]);
-
-		if (!step)
-			return plan_nomem(b);
-		step->op.flags = PLAN_FILE | PLAN_DEVICE | PLAN_MKPOINT;
-		step->op.mode = 0666;
-		r = plan_list_add(b, &b->made, devices[i]);
-	}
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++)
+		r = add_device(b, devices[i]);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
 		r = make_link(b, links[i].path, links[i].text);
 	if (r < 0)
@@ -295,7 +307,9 @@ static int add_dev(struct build *b)
 	if (!pts)
 		return plan_nomem(b);
 	pts->op.mode = 0755;
-	return add_private(b, "/dev/shm", 01777);
+	if (b->in->options->terminal && has_tty())
+		r = add_device(b, DEV_TTY);
+	return r < 0 ? r : add_private(b, "/dev/shm", 01777);
 }
 
 static int add_proc(struct build *b)
@@ -399,8 +413,9 @@ int plan_system_rules(struct build *b)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(etc_real); i++)
 		r = grant_system(b, etc_real[i]);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++)
-		r = add_rule(b, devices[i], LL_FS_READ_FILE | LL_FS_WRITE_FILE | LL_FS_IOCTL_DEV,
-			     false);
+		r = add_rule(b, devices[i], RIGHTS_DEVICE, false);
+	if (r == 0 && b->in->options->terminal && has_tty())
+		r = add_rule(b, DEV_TTY, RIGHTS_DEVICE, false);
 	/* Other processes' files there stay closed: Landlock allows no ptrace access out. */
 	if (r == 0)
 		r = add_rule(b, "/proc", RIGHTS_READ, true);

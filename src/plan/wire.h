@@ -27,7 +27,8 @@
 #define INIT_ROLE_HOLDER 'h'	 /* keeps its user namespace alive until the socket closes */
 
 enum wire_order_type {
-	WIRE_PLAN = 1, /* fds: plan memfd, stdin, stdout, stderr, supervisor's pidfd */
+	WIRE_PLAN = 1, /* fds: plan memfd, stdin, stdout, stderr (unless PLAN_TERMINAL),
+			* supervisor's pidfd */
 	WIRE_BASE,     /* fds: plan memfd, supervisor's pidfd; only the base of it, then wait */
 	WIRE_MOUNTS,   /* fds: the next `count` detached mounts, in the plan's order */
 	WIRE_SIGNAL,   /* send `arg` to the command's process group */
@@ -52,6 +53,7 @@ struct wire_limits {
 struct wire_order {
 	uint32_t type, arg, count, flags;
 	struct wire_limits limits;	      /* WIRE_PLAN */
+	uint16_t rows, cols, pad[2];	      /* WIRE_PLAN with PLAN_TERMINAL: its size */
 	int64_t fault_countdown, fault_errno; /* test builds only */
 };
 
@@ -59,6 +61,7 @@ enum wire_report_type {
 	WIRE_FAILED = 1, /* a stage failed: the command never ran */
 	WIRE_ENDED,	 /* the command ran and its whole tree is gone */
 	WIRE_ORPHANED,	 /* the command ended, what it left goes on (WIRE_KEEP_ORPHANS) */
+	WIRE_TERMINAL,	 /* fd: the master of the command's terminal (PLAN_TERMINAL) */
 };
 
 /* The limit that ended a run. */

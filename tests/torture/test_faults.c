@@ -38,6 +38,8 @@ static int marker_exists(void)
 	return access(marker, F_OK) == 0;
 }
 
+static int with_terminal;
+
 static void run_once(const char *level, long outside_nth, long init_nth, struct outcome *ret)
 {
 	const char *argv[] = { "/bin/sh", "-c", "echo ran > \"$0\"", marker, NULL };
@@ -55,7 +57,9 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	options.argv = argv;
 	options.cwd = dir;
 	options.home = "/nonexistent";
-	options.out.mode = options.err.mode = CORDON_STREAM_CAPTURE;
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	options.err.mode = with_terminal ? CORDON_STREAM_JOIN : CORDON_STREAM_CAPTURE;
+	options.terminal = with_terminal;
 	fault_arm(outside_nth, ENOMEM);
 	fault_arm_init(init_nth, ENOMEM);
 	ret->start_error = cordon_launcher_new(&launcher, &err);
@@ -139,6 +143,16 @@ static void test_outside_landlock(void)
 	fail_each_outside("landlock");
 }
 
+static void test_terminal(void)
+{
+	with_terminal = 1;
+	fail_each_in_init("namespaces");
+	fail_each_in_init("landlock");
+	fail_each_outside("namespaces");
+	fail_each_outside("landlock");
+	with_terminal = 0;
+}
+
 static void test_nothing_left(void)
 {
 	DIR *d = opendir(dir);
@@ -163,4 +177,4 @@ static void test_setup(void)
 }
 
 TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
-	 test_outside_landlock, test_nothing_left)
+	 test_outside_landlock, test_terminal, test_nothing_left)

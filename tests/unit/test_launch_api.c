@@ -107,6 +107,52 @@ static void test_join_keeps_the_order(void)
 	cordon_run_free(run);
 }
 
+static void test_terminal(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	const struct cordon_result *res;
+	struct cordon_run *run;
+
+	options.in.mode = CORDON_STREAM_DATA;
+	options.in.data = "typed\n\004";
+	options.in.data_len = 7;
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	options.terminal = 1;
+	options.rows = 40;
+	options.cols = 120;
+	run = start_shell("stty -echo size; echo err >&2; exec cat", &options);
+	res = end_of(run);
+	CHECK_INT(res->exit_code, 0);
+	CHECK(memmem(res->out.data, res->out.len, "40 120\r\n", 8) != NULL); /* after the echo */
+	CHECK(res->out.len >= 12 &&
+	      memcmp(res->out.data + res->out.len - 12, "err\r\ntyped\r\n", 12) == 0);
+	CHECK_INT(cordon_run_resize(run, 1, 1, &err), 0); /* it is over, and nothing happens */
+	cordon_run_free(run);
+
+	/* Resized before there is a terminal, and long after. */
+	options.in.mode = CORDON_STREAM_NULL;
+	run = start_shell("trap 'stty size; exit 7' WINCH; stty size; while :; do sleep 0.02; done",
+			  &options);
+	CHECK_INT(cordon_run_resize(run, 0, 5, &err), -CORDON_E_USAGE);
+	CHECK_INT(cordon_run_resize(run, 41, 121, &err), 0);
+	CHECK_INT(cordon_run_wait(run, 300, &err), 0);
+	CHECK_INT(cordon_run_resize(run, 42, 122, &err), 0);
+	res = end_of(run);
+	CHECK_INT(res->exit_code, 7);
+	CHECK(res->out.len >= 8 && memcmp(res->out.data + res->out.len - 8, "42 122\r\n", 8) == 0);
+	cordon_run_free(run);
+
+	options.err.mode = CORDON_STREAM_CAPTURE;
+	run = start_shell("true", &options);
+	CHECK(run == NULL);
+
+	options.terminal = 0;
+	run = start_shell("true", &options);
+	CHECK_INT(cordon_run_resize(run, 1, 1, &err), -CORDON_E_USAGE);
+	cordon_run_free(run);
+}
+
 static void test_ends(void)
 {
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
@@ -332,6 +378,6 @@ static void test_nothing_left(void)
 	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
 }
 
-TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_ends, test_wrong_use,
-	 test_many_at_once, test_threads, test_thread_ends_before_its_run, test_parked,
-	 test_host_that_waits_for_any_child, test_no_sigpipe, test_nothing_left)
+TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_terminal, test_ends,
+	 test_wrong_use, test_many_at_once, test_threads, test_thread_ends_before_its_run,
+	 test_parked, test_host_that_waits_for_any_child, test_no_sigpipe, test_nothing_left)

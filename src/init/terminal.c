@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A terminal for the command.
+ *
+ * Should: make a pty in the view that the command has (its own devpts, or the host's where there
+ * is no view), so that the terminal has a name there; keep the slave, hand the master to the
+ * supervisor.
+ * Mustn't: keep the master, or get a controlling terminal itself. Nothing of the caller's terminal
+ * is in here: the guest can do to its own what it likes.
+ */
+#include "init/init.h"
+
+#include <asm/ioctls.h>
+#include <asm/termbits.h>
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+
+#include "sys/raw.h"
+#include "uapi/landlock.h"
+
+#define SOL_SOCKET 1
+#define SCM_RIGHTS 1
+#define OPEN_FLAGS (O_RDWR | O_NOCTTY | O_CLOEXEC)
+
+struct window_size {
+	uint16_t rows, cols, x_pixels, y_pixels;
+};
+
+struct message {
+	void *name;
+	int name_len;
+	struct {
+		void *base;
+		size_t len;
+	} *iov;
+	size_t n_iov;
+	void *control;
+	size_t control_len;
+	unsigned flags;
+};
+
+struct fd_control {
+	size_t len;
+	int level, type;
+	int fd, pad;
+};
+
+static long send_master(struct init *in)
+{
+	struct fd_control control = { offsetof(struct fd_control, fd) + sizeof(int), SOL_SOCKET,
+				      SCM_RIGHTS, in->master_fd, 0 };
+	struct {
+		void *base;
+		size_t len;
+	} iov = { &in->report, sizeof(in->report) };
+	struct message msg = {
+		.iov = (void *)&iov, .n_iov = 1, .control = &control, .control_len = sizeof(control)
+	};
+	long r;
+
+	in->report.type = WIRE_TERMINAL;
+	r = raw3(__NR_sendmsg, CTL_FD, &msg, 0);
+	in->report.type = 0;
+	return r < 0 ? r : 0;
+}
+
+/* Its size, and erasing of whole characters: what a line is typed in is UTF-8 today. */
+static long set_up(const struct init *in, int slave_fd)
+{
+	const struct window_size size = { in->term_rows, in->term_cols, 0, 0 };
+	struct termios modes = { 0 };
+	long r = raw3(__NR_ioctl, slave_fd, TIOCSWINSZ, &size);
+
+	if (r >= 0)
+		r = raw3(__NR_ioctl, slave_fd, TCGETS, &modes);
+	if (r < 0)
+		return r;
+	modes.c_iflag |= IUTF8;
+	return raw3(__NR_ioctl, slave_fd, TCSETS, &modes);
+}
+
+/* Without a view of its own the command may open this one terminal by name, and no other. */
+static long allow_name(struct init *in, int slave_fd)
+{
+	const uint64_t rights = LL_FS_READ_FILE | LL_FS_WRITE_FILE | LL_FS_IOCTL_DEV;
+
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
+		return 0;
+	return landlock_add(in, slave_fd, rights & in->plan->handled_fs);
+}
+
+void open_terminal(struct init *in)
+{
+	const char *path = in->plan->level == PLAN_LEVEL_NAMESPACES ? "/dev/pts/ptmx" : "/dev/ptmx";
+	const int unlocked = 0;
+	long master_fd, slave_fd, r;
+
+	if (!(in->plan->flags & PLAN_TERMINAL))
+		return;
+	master_fd = raw4(__NR_openat, AT_FDCWD, path, OPEN_FLAGS, 0);
+	if (master_fd < 0)
+		fail(in, STAGE_EXEC, 10, master_fd);
+	slave_fd = raw3(__NR_ioctl, master_fd, TIOCSPTLCK, &unlocked);
+	if (slave_fd >= 0)
+		slave_fd = raw3(__NR_ioctl, master_fd, TIOCGPTPEER, OPEN_FLAGS);
+	r = slave_fd < 0 ? slave_fd : set_up(in, (int)slave_fd);
+	if (r >= 0)
+		r = allow_name(in, (int)slave_fd);
+	if (r < 0)
+		fail(in, STAGE_EXEC, 11, r);
+	in->master_fd = (int)master_fd;
+	for (int i = 0; i < 3; i++)
+		in->stdio[i] = (int)slave_fd;
+}
+
+/*
+ * In the command's process, which leads a new session. The master goes out only now: before, a key
+ * that means a signal would find nobody.
+ */
+long take_terminal(struct init *in)
+{
+	long r = raw3(__NR_ioctl, in->stdio[0], TIOCSCTTY, 0);
+
+	return r < 0 ? r : send_master(in);
+}
+
+void release_terminal(struct init *in)
+{
+	if (in->plan->flags & PLAN_TERMINAL)
+		raw_syscall(__NR_close, in->master_fd, 0, 0, 0, 0, 0);
+}
