@@ -4,7 +4,8 @@
  *
  * The launcher is not freed at the end: that would wait for the kernel to finish taking the sandbox
  * apart, which it does as well without anybody waiting. The run is, because it may have
- * placeholders and a scratch directory to take away.
+ * placeholders and a scratch directory to take away; and the launcher, too, where there may be a
+ * control group to remove.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -259,6 +260,18 @@ static int conclude(const struct session *s, const struct cordon_result *result)
 	return r ? r : status;
 }
 
+/* A control group is removed by nobody but us, and not before init has left it. A run that failed
+ * does not tell whether it had one. */
+static int may_have_cgroup(const struct cordon_result *result)
+{
+	if (result->kind == CORDON_KIND_SANDBOX_ERROR || result->kind == CORDON_KIND_SPAWN_FAILED)
+		return 1;
+	for (size_t i = 0; result->layers[i]; i++)
+		if (strcmp(result->layers[i], "cgroup") == 0)
+			return 1;
+	return 0;
+}
+
 /*
  * The sandbox's init is still taking itself down when its result is here, and usually we need not
  * wait: whoever is PID 1 collects it. In a container that may be a program that never does, and
@@ -318,7 +331,9 @@ int cmd_run(const struct parsed *args)
 		return fail(s, &err);
 	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0) {
 		terminal_leave();
-		return fail(s, &err);
+		status = fail(s, &err);
+		cordon_launcher_free(TAKE_PTR(s->launcher));
+		return status;
 	}
 	print_notes(s);
 	r = wait_for_end(s, &err);
@@ -327,10 +342,11 @@ int cmd_run(const struct parsed *args)
 	if (r < 0) {
 		status = fail(s, &err);
 		cordon_run_free(TAKE_PTR(s->run));
+		cordon_launcher_free(TAKE_PTR(s->launcher));
 		return status;
 	}
 	status = conclude(s, cordon_run_result(s->run));
-	if (!orphans_are_collected()) {
+	if (may_have_cgroup(cordon_run_result(s->run)) || !orphans_are_collected()) {
 		cordon_run_free(TAKE_PTR(s->run));
 		cordon_launcher_free(TAKE_PTR(s->launcher));
 	}

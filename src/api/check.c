@@ -154,6 +154,25 @@ static void add_idmap(struct cordon_check *c, const struct trial *trial)
 	    trial->worked ? NULL : "run Cordon as an ordinary user");
 }
 
+static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
+{
+	const struct cgroup_home *home = launcher_cgroups(launcher);
+	const char *detail;
+
+	if (!home) {
+		add(c, "cgroup", "no",
+		    "no delegated control group (version 2): init watches the limits of the tree",
+		    geteuid() == 0 ? "run Cordon in a service with Delegate=yes, below the "
+				     "service's own group"
+				   : "run Cordon below a systemd user manager: systemd-run --user "
+				     "--scope; or in a container with a delegated cgroup");
+		return;
+	}
+	detail = arena_printf(&c->arena, "delegated cgroup v2 at %s (memory, pids%s)", home->path,
+			      home->has_cpu ? ", cpu" : "");
+	add(c, "cgroup", "yes", detail ? detail : "", NULL);
+}
+
 int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret,
 		     struct cordon_error *err)
 {
@@ -173,7 +192,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 		add(c, "seccomp", "no", "no level works here, see the other lines", NULL);
 	}
 	add_idmap(c, &namespaces);
-	add(c, "cgroup", "no", "not used by this version", NULL);
+	add_cgroup(c, launcher);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),
 	    namespaces.worked ? NULL : userns_remedy(&namespaces.error));

@@ -5,7 +5,7 @@
  * Two sums, each of which misses something and neither of which counts anything twice: what the
  * living processes were seen to use from one look to the next (misses the last moments of a
  * process), and what they and their parents have on their accounts (misses processes that nobody
- * waits for). The larger one is what was used.
+ * waits for). The larger one is what was used. In a control group the kernel adds it up.
  *
  * A share is held by stopping the tree when it has used more than its due, and letting it go on
  * when that is made up for. Everything stops at the same time, so nobody inside can undo it.
@@ -15,6 +15,7 @@
 #include <linux/resource.h>
 #include <linux/time.h>
 
+#include "init/cgroup.h"
 #include "init/procfs.h"
 #include "init/rest.h"
 #include "init/tree.h"
@@ -229,12 +230,15 @@ static uint64_t until_used_up(const struct init *in, uint64_t used)
 uint64_t cpu_tick(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
-	uint64_t used, next = REST_NS, until;
+	uint64_t user_us, system_us, used, next = REST_NS, until;
 	int with_accounts = l->cpu_time_ns && now - cpu.asked_ns >= ACCOUNTS_NS;
 
 	/* A tree that we have stopped is about to go on. */
 	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);
-	if (!cpu.is_at_rest) {
+	if (cgroup_cpu_used(in, &user_us, &system_us)) {
+		cpu.is_at_rest = 0;
+		cpu.used_ns = (user_us + system_us) * 1000u;
+	} else if (!cpu.is_at_rest) {
 		cpu.used_ns = look(in, with_accounts);
 		if (with_accounts)
 			cpu.asked_ns = now;

@@ -43,6 +43,7 @@ struct init {
 	uint64_t n_cpus;
 	uint64_t file_bytes; /* most pages of files that a process was seen to have mapped */
 	int signal_fd;	     /* tells of ended children */
+	int cgroup_fds[3];   /* memory.events, cpu.stat, cpu.max; -1 = not ours to use */
 	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
 	const char *scratch; /* level landlock: the run's private directory */
 	struct wire_report report;

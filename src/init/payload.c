@@ -18,6 +18,7 @@
 #include <linux/seccomp.h>
 
 #include "init/broker.h"
+#include "init/cgroup.h"
 #include "seccomp/seccomp.h"
 #include "sys/raw.h"
 #include "sys/vfork.h"
@@ -195,6 +196,10 @@ void start_payload(struct init *in)
 	r = broker_prepare(in);
 	if (r < 0)
 		fail(in, STAGE_SECCOMP, 2, r);
+	/* The set-up was ours and is not held to the command's share. */
+	r = cgroup_begin(in);
+	if (r < 0)
+		fail(in, STAGE_LIMITS, 2, r);
 #ifdef CORDON_FAULT_INJECTION
 	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
 		fail(in, STAGE_EXEC, 7, -raw_fault_errno);

@@ -13,6 +13,7 @@
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
+#include "init/cgroup.h"
 #include "init/tree.h"
 #include "init/watch.h"
 #include "sys/raw.h"
@@ -25,6 +26,7 @@
 #define SFD_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
 #define SIGNALFD_SIGINFO_BYTES 128
 #define NEVER (~(uint64_t)0)
+#define POLLED 5
 
 struct poll_entry {
 	int fd;
@@ -45,7 +47,8 @@ static void send_report(struct init *in, uint32_t type)
 		(uint64_t)usage.ru_stime.tv_sec * 1000000u + (uint64_t)usage.ru_stime.tv_usec;
 	/* Children that nobody waited for are on no account, but some were seen while they lived.
 	 */
-	if (cpu_observed_us() > in->report.user_us + in->report.system_us)
+	if (!cgroup_cpu_used(in, &in->report.user_us, &in->report.system_us) &&
+	    cpu_observed_us() > in->report.user_us + in->report.system_us)
 		in->report.user_us = cpu_observed_us() - in->report.system_us;
 	/* The largest process is never missed, however short its life; but the kernel's figure has
 	 * pages of files in it, which do not count. */
@@ -89,6 +92,7 @@ void watch_mounts(struct init *in)
 
 static void __attribute__((noreturn)) end_uncovered(struct init *in)
 {
+	cgroup_release_cpu(in);
 	tree_kill(in);
 	fail(in, STAGE_MOUNTS, 17, -EOWNERDEAD);
 }
@@ -98,8 +102,10 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 {
 	if (!in->report.command_ended_ns)
 		in->report.command_ended_ns = now_ns();
+	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
+	cgroup_check_memory(in);
 	watch_end(in);
 	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
@@ -114,6 +120,7 @@ static void begin_grace(struct init *in)
 	uint64_t end = now_ns() + in->limits.grace_ns;
 
 	watch_release(in);
+	cgroup_release_cpu(in);
 	if (end < in->kill_at_ns)
 		in->kill_at_ns = end;
 	in->limits.deadline_ns = NEVER;
@@ -159,7 +166,7 @@ static int obey(struct init *in)
 }
 
 /* Waits for something to happen, or for the watch's next look, or for the end of the time. */
-static void wait_for_event(struct init *in, struct poll_entry poll[4], uint64_t watch_ns)
+static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint64_t watch_ns)
 {
 	char info[SIGNALFD_SIGINFO_BYTES];
 	uint64_t now = now_ns(), end = in->limits.deadline_ns;
@@ -173,9 +180,9 @@ static void wait_for_event(struct init *in, struct poll_entry poll[4], uint64_t 
 	end = in->more_dead ? 0 : end;
 	timeout.sec = (long)(end / 1000000000u);
 	timeout.nsec = (long)(end % 1000000000u);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < POLLED; i++)
 		poll[i].revents = 0;
-	raw_syscall(__NR_ppoll, (long)poll, 4, (long)&timeout, 0, 8, 0);
+	raw_syscall(__NR_ppoll, (long)poll, POLLED, (long)&timeout, 0, 8, 0);
 	if (poll[3].revents)
 		end_uncovered(in);
 	if (poll[1].revents || (poll[0].revents && obey(in)))
@@ -183,6 +190,8 @@ static void wait_for_event(struct init *in, struct poll_entry poll[4], uint64_t 
 	if (poll[2].revents)
 		while (raw_syscall(__NR_read, poll[2].fd, (long)info, sizeof(info), 0, 0, 0) > 0)
 			;
+	if (poll[4].revents)
+		cgroup_check_memory(in);
 	now = now_ns();
 	if (now >= in->kill_at_ns)
 		end_tree(in);
@@ -192,10 +201,11 @@ static void wait_for_event(struct init *in, struct poll_entry poll[4], uint64_t 
 
 void supervise(struct init *in)
 {
-	struct poll_entry poll[4] = { { CTL_FD, POLL_IN, 0 },
-				      { in->supervisor_fd, POLL_IN, 0 },
-				      { in->signal_fd, POLL_IN, 0 },
-				      { in->mounts_fd, POLL_PRI, 0 } };
+	struct poll_entry poll[POLLED] = { { CTL_FD, POLL_IN, 0 },
+					   { in->supervisor_fd, POLL_IN, 0 },
+					   { in->signal_fd, POLL_IN, 0 },
+					   { in->mounts_fd, POLL_PRI, 0 },
+					   { in->cgroup_fds[0], POLL_PRI, 0 } };
 	int command_ended = 0, none_left;
 
 	if (in->limits.deadline_ns == 0)

@@ -21,7 +21,9 @@
 #define SIGKILL_NR 9
 #define PLAN_FDS 5
 #define BASE_FDS 2
-#define TERMINAL_FDS 2
+#define TERMINAL_FDS 2 /* the same without standard streams */
+#define CGROUP_FDS_MIN 2
+#define CGROUP_FDS_MAX 3
 
 struct message {
 	void *name;
@@ -162,7 +164,7 @@ int receive_plan(struct init *in)
 {
 	struct wire_order order;
 	struct fd_control control;
-	long n = receive(&order, &control, 0);
+	long n = receive(&order, &control, 0), base;
 
 	if (n < 0)
 		fail(in, STAGE_START, 3, n);
@@ -177,18 +179,22 @@ int receive_plan(struct init *in)
 		take_supervisor(in, control.fds[1]);
 		return 1;
 	}
-	if (order.type != WIRE_PLAN || (n != PLAN_FDS && n != TERMINAL_FDS))
+	base = order.flags & WIRE_OWN_TERMINAL ? TERMINAL_FDS : PLAN_FDS;
+	if (order.type != WIRE_PLAN ||
+	    (n != base && (n < base + CGROUP_FDS_MIN || n > base + CGROUP_FDS_MAX)))
 		fail(in, STAGE_START, 4, -EBADMSG);
+	for (long i = base; i < n; i++)
+		in->cgroup_fds[i - base] = control.fds[i];
 	for (int i = 0; i < 3; i++)
-		in->stdio[i] = n == PLAN_FDS ? control.fds[1 + i] : -1;
+		in->stdio[i] = base == PLAN_FDS ? control.fds[1 + i] : -1;
 	in->term_rows = order.rows;
 	in->term_cols = order.cols;
 	in->limits = order.limits;
 	in->keep_orphans = !!(order.flags & WIRE_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
-	if (!(in->plan->flags & PLAN_TERMINAL) != (n == PLAN_FDS))
+	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS))
 		fail(in, STAGE_START, 4, -EBADMSG);
-	take_supervisor(in, control.fds[n - 1]);
+	take_supervisor(in, control.fds[base - 1]);
 	receive_mounts(in);
 	return 0;
 }

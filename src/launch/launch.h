@@ -23,12 +23,19 @@
 #include <cordon/run.h>
 
 #include "base/arena.h"
+#include "launch/cgroup.h"
 #include "plan/plan.h"
 #include "plan/wire.h"
 #include "probe/probe.h"
 
 #define BACKSTOP_MS 500	 /* after init should have acted, we do */
 #define GRAVEYARD_MAX 64 /* ended inits whose exit has not been collected yet */
+
+/* An init on its way out, and the control group that goes with it. */
+struct grave {
+	int pid_fd; /* -1 = collected */
+	struct cgroup cgroup;
+};
 
 struct cordon_launcher {
 	int init_fd; /* sealed memfd with the init program */
@@ -38,8 +45,9 @@ struct cordon_launcher {
 	int no_namespaces; /* errno with which they failed before, 0 = they may work */
 
 	pthread_mutex_t lock; /* protects what follows */
-	int graveyard[GRAVEYARD_MAX];
+	struct grave graveyard[GRAVEYARD_MAX];
 	unsigned n_graveyard;
+	struct cgroup_home cgroups; /* does not change any more once it was found */
 	int idmap_fd; /* user namespace for idmapped mounts (root only), -1 = not made yet */
 	uint32_t idmap_uid, idmap_gid;
 };
@@ -50,9 +58,10 @@ struct spawned {
 	int pid_fd;
 	pid_t pid;
 	int level; /* enum plan_level */
+	struct cgroup cgroup;
 };
 
-#define SPAWNED_INIT { -1, -1, 0, 0 }
+#define SPAWNED_INIT { -1, -1, 0, 0, CGROUP_INIT }
 
 enum spawn_role {
 	SPAWN_NAMESPACES,
@@ -64,6 +73,9 @@ enum spawn_role {
 /* @scratch: level landlock, the private directory that init removes if we are killed. */
 int spawn_init(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
 	       struct spawned *ret, struct cordon_error *err);
+/* The same inside @cgroup, if it can be: what *ret has is taken over, and the rest is removed. */
+int spawn_init_into(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
+		    struct cgroup *cgroup, struct spawned *ret, struct cordon_error *err);
 /* Ends it at once and forgets it. */
 void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
 /* Hands over the base of a plan; init builds it and waits. */
@@ -103,8 +115,9 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 		     const struct cordon_policy *policy, const struct cordon_run_options *options,
 		     struct cordon_run **ret, struct cordon_error *err);
 
-/* Collects the exit of @pid_fd (which is consumed) now or later; never blocks. */
-void graveyard_bury(struct cordon_launcher *launcher, int pid_fd);
+/* Collects the exit of @pid_fd and removes @cgroup (both are consumed), now or later; never blocks
+ * but for a moment. */
+void graveyard_bury(struct cordon_launcher *launcher, int pid_fd, struct cgroup *cgroup);
 void graveyard_sweep(struct cordon_launcher *launcher, int wait);
 
 /* Detached mounts of the plan's descriptors, owned by us while they are files of root's. */
@@ -188,6 +201,7 @@ struct cordon_run {
 	int closing;	    /* the tree is gone, and the streams know */
 	int resized;	    /* before there was a terminal */
 	int terminal_error; /* why the command's terminal could not be taken: -errno */
+	int out_of_memory;  /* the control group's limit has killed */
 	struct wire_report report;
 	struct cordon_result result;
 	int error_set;
@@ -208,6 +222,16 @@ struct cordon_run {
 /* The master of the command's terminal is here, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
 
+/* cgroup_run.c */
+/* Where a run gets a control group; NULL = it gets none. Looks at what plan_wants_cgroup() does. */
+const struct cgroup_home *run_cgroup_home(struct cordon_launcher *launcher,
+					  const struct plan_input *input);
+/* A control group for the limits that gain by one; without one they are init's to watch. */
+void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy, int level,
+		     struct cgroup *ret);
+/* A parked init was made before anybody knew what for. */
+void run_move_parked(struct cordon_run *run, const struct cordon_policy *policy);
+
 void result_fill(struct cordon_run *run);
 /* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.
  */
@@ -216,5 +240,7 @@ void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 int result_stage_error(const struct plan *plan, const struct wire_report *report,
 		       struct cordon_error *err);
 uint64_t clock_ns(void);
+/* The place for control groups, NULL if there is none. */
+const struct cgroup_home *launcher_cgroups(struct cordon_launcher *launcher);
 
 #endif

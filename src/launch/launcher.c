@@ -19,6 +19,7 @@
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
 #endif
+#define CGROUP_EMPTY_MS 200
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 uint64_t clock_ns(void)
@@ -59,6 +60,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	if (!l)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	l->self_fd = l->idmap_fd = -1;
+	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
 	pthread_mutex_init(&l->lock, NULL);
 	l->init_fd = make_init_fd(err);
@@ -91,6 +93,7 @@ void cordon_launcher_free(struct cordon_launcher *l)
 		close(l->self_fd);
 	if (l->idmap_fd >= 0)
 		close(l->idmap_fd);
+	cgroup_home_done(&l->cgroups);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
@@ -104,6 +107,27 @@ static int try_reap(int pid_fd, int flags)
 	return info.si_pid != 0;
 }
 
+/* 1 when nothing is left of it. The kernel may count the dead for a moment after they are
+ * collected.
+ */
+static int try_close(struct cordon_launcher *l, struct grave *grave, int wait)
+{
+	if (grave->pid_fd >= 0) {
+		if (!try_reap(grave->pid_fd, wait ? 0 : WNOHANG))
+			return 0;
+		close(grave->pid_fd);
+		grave->pid_fd = -1;
+	}
+	if (cgroup_remove(&l->cgroups, &grave->cgroup) == 0)
+		return 1;
+	if (!wait)
+		return 0;
+	cgroup_wait_empty(&grave->cgroup, CGROUP_EMPTY_MS);
+	cgroup_remove(&l->cgroups, &grave->cgroup);
+	cgroup_forget(&grave->cgroup);
+	return 1;
+}
+
 /* Collects what can be; with @wait also what still tears itself down. */
 void graveyard_sweep(struct cordon_launcher *l, int wait)
 {
@@ -111,32 +135,42 @@ void graveyard_sweep(struct cordon_launcher *l, int wait)
 
 	pthread_mutex_lock(&l->lock);
 	for (unsigned i = 0; i < l->n_graveyard; i++) {
-		if (try_reap(l->graveyard[i], wait ? 0 : WNOHANG))
-			close(l->graveyard[i]);
-		else
+		/* Interrupted waiting is taken up again. */
+		while (!try_close(l, &l->graveyard[i], wait) && wait)
+			;
+		if (l->graveyard[i].pid_fd >= 0 || l->graveyard[i].cgroup.dir_fd >= 0)
 			l->graveyard[kept++] = l->graveyard[i];
 	}
 	l->n_graveyard = kept;
 	pthread_mutex_unlock(&l->lock);
 }
 
-void graveyard_bury(struct cordon_launcher *l, int pid_fd)
+void graveyard_bury(struct cordon_launcher *l, int pid_fd, struct cgroup *cgroup)
 {
-	if (try_reap(pid_fd, WNOHANG)) {
-		close(pid_fd);
+	struct grave grave = { pid_fd, *cgroup };
+	int is_buried = 0;
+
+	*cgroup = (struct cgroup)CGROUP_INIT;
+	if (try_close(l, &grave, 0))
 		return;
-	}
 	graveyard_sweep(l, 0);
 	pthread_mutex_lock(&l->lock);
 	if (l->n_graveyard < GRAVEYARD_MAX) {
-		l->graveyard[l->n_graveyard++] = pid_fd;
-		pid_fd = -1;
+		l->graveyard[l->n_graveyard++] = grave;
+		is_buried = 1;
 	}
 	pthread_mutex_unlock(&l->lock);
-	if (pid_fd >= 0) {
-		/* It has been told to end and is at most some milliseconds from it. */
-		while (!try_reap(pid_fd, 0))
-			;
-		close(pid_fd);
-	}
+	/* It has been told to end and is at most some milliseconds from it. */
+	while (!is_buried && !try_close(l, &grave, 1))
+		;
+}
+
+const struct cgroup_home *launcher_cgroups(struct cordon_launcher *l)
+{
+	int r;
+
+	pthread_mutex_lock(&l->lock);
+	r = cgroup_home_find(&l->cgroups);
+	pthread_mutex_unlock(&l->lock);
+	return r < 0 ? NULL : &l->cgroups;
 }

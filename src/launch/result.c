@@ -71,6 +71,7 @@ static const struct {
 	{ STAGE_CAPS, 1, "making a session keyring" },
 	{ STAGE_CAPS, 2, "dropping the bounding set" },
 	{ STAGE_CAPS, 7, "setting no_new_privs" },
+	{ STAGE_LIMITS, 2, "setting the share of the CPUs" },
 	{ STAGE_LANDLOCK, 1, "creating the ruleset" },
 	{ STAGE_LANDLOCK, 2, "entering the Landlock domain" },
 	{ STAGE_SECCOMP, 1, "installing the filter" },
@@ -97,6 +98,9 @@ static const char *stage_hint(const struct wire_report *rep)
 		return "the kernel must have Landlock enabled (boot with lsm=landlock,...); see "
 		       "'cordon check'";
 	case STAGE_LIMITS:
+		if (rep->op == 2)
+			return "the control group refuses the share; start Cordon "
+			       "outside of a delegated group";
 		return "the limit is above what the caller itself may have; see 'ulimit -aH'";
 	default:
 		return "'cordon check' says what this machine offers";
@@ -241,6 +245,8 @@ static void fill_kind(struct cordon_run *run)
 		if (res->kind == CORDON_KIND_EXITED && run->plan->limits.output_end &&
 		    (run->out.truncated || run->err.truncated))
 			fill_ending(res, CORDON_KIND_OUTPUT);
+	} else if (run->out_of_memory) {
+		fill_ending(res, CORDON_KIND_MEMORY);
 	} else if (run->ending) {
 		fill_ending(res, run->ending);
 	} else {
@@ -362,6 +368,9 @@ void result_fill(struct cordon_run *run)
 	static const char *const none[] = { NULL };
 	struct cordon_result *res = &run->result;
 
+	if (run->spawned.cgroup.dir_fd >= 0)
+		run->out_of_memory =
+			cgroup_account(&run->spawned.cgroup, run->reported, &run->report);
 	fill_kind(run);
 	fill_times(run);
 	fill_output(&run->out, &res->out);

@@ -38,9 +38,14 @@ static int tree_is_gone(const struct cordon_run *run)
 	return run->reported || run->init_gone;
 }
 
-/* Not by way of init, which does not answer. Without a pid namespace there is no other way. */
+/*
+ * Not by way of init, which does not answer. Without a pid namespace only a control group offers
+ * another way.
+ */
 static void end_by_force(struct cordon_run *run)
 {
+	if (run->spawned.cgroup.dir_fd >= 0)
+		cgroup_kill(&run->spawned.cgroup);
 	if (run->spawned.level == PLAN_LEVEL_NAMESPACES)
 		sys_pidfd_send_signal(run->spawned.pid_fd, SIGKILL);
 }
@@ -113,6 +118,11 @@ static void check_init(struct cordon_run *run)
 	if (!run->init_gone && poll(&p, 1, 0) > 0) {
 		read_report(run); /* it may have spoken just before */
 		run->init_gone = 1;
+		/* Without a pid namespace the others do not go with it. */
+		if (!run->reported && run->spawned.cgroup.dir_fd >= 0 &&
+		    run->spawned.level == PLAN_LEVEL_LANDLOCK &&
+		    cgroup_kill(&run->spawned.cgroup) == 0)
+			cgroup_wait_empty(&run->spawned.cgroup, BACKSTOP_MS);
 	}
 }
 

@@ -44,8 +44,38 @@ static int clone_error(enum spawn_role role, int error, struct cordon_error *err
 	return r;
 }
 
+/*
+ * Right into the group, or into it afterwards where that is refused; or not at all, and then the
+ * group is removed again.
+ */
+static int clone_into(struct cordon_launcher *l, struct cgroup *cgroup, uint64_t flags,
+		      int *ret_pid_fd, struct child_args *child)
+{
+	int pid = -ENOSYS;
+
+	if (cgroup->dir_fd >= 0)
+		pid = sys_clone_vfork_into(cgroup->dir_fd, flags, ret_pid_fd, child_exec_init,
+					   child);
+	if (pid >= 0)
+		return pid;
+	pid = sys_clone_vfork(flags, ret_pid_fd, child_exec_init, child);
+	if (cgroup->dir_fd >= 0 && (pid < 0 || cgroup_enter(cgroup, pid) < 0)) {
+		cgroup_remove(&l->cgroups, cgroup);
+		cgroup_forget(cgroup);
+	}
+	return pid;
+}
+
 int spawn_init(struct cordon_launcher *l, enum spawn_role role, const char *scratch,
 	       struct spawned *ret, struct cordon_error *err)
+{
+	struct cgroup none = CGROUP_INIT;
+
+	return spawn_init_into(l, role, scratch, &none, ret, err);
+}
+
+int spawn_init_into(struct cordon_launcher *l, enum spawn_role role, const char *scratch,
+		    struct cgroup *cgroup, struct spawned *ret, struct cordon_error *err)
 {
 	char name[] = "cordon-init", letter[2] = { roles[role].letter[0], 0 };
 	char uid_map[32], gid_map[32];
@@ -53,8 +83,10 @@ int spawn_init(struct cordon_launcher *l, enum spawn_role role, const char *scra
 	int fds[2], pid_fd = -1, pid, r;
 
 	r = sys_socketpair(fds);
-	if (r < 0)
+	if (r < 0) {
+		cgroup_remove(&l->cgroups, cgroup);
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot create the control socket");
+	}
 	child.ctl_fd = fds[1];
 	child.keep_caps = role == SPAWN_NAMESPACES;
 	if (role == SPAWN_NAMESPACES && l->machine.uid != 0) {
@@ -65,13 +97,16 @@ int spawn_init(struct cordon_launcher *l, enum spawn_role role, const char *scra
 	}
 	if (scratch)
 		child.argv[2] = (char *)(uintptr_t)scratch;
-	pid = sys_clone_vfork(roles[role].flags, &pid_fd, child_exec_init, &child);
+	pid = clone_into(l, cgroup, roles[role].flags, &pid_fd, &child);
 	close(fds[1]);
 	if (pid < 0) {
 		close(fds[0]);
 		return clone_error(role, -pid, err);
 	}
-	*ret = (struct spawned){ .ctl_fd = fds[0], .pid_fd = pid_fd, .pid = pid };
+	*ret = (struct spawned){
+		.ctl_fd = fds[0], .pid_fd = pid_fd, .pid = pid, .cgroup = *cgroup
+	};
+	*cgroup = (struct cgroup)CGROUP_INIT;
 	if (child.error) {
 		spawned_done(l, ret);
 		return cordon_err(err, CORDON_E_SYSTEM, (int)-child.error,
@@ -90,7 +125,7 @@ void spawned_done(struct cordon_launcher *l, struct spawned *s)
 		 */
 		if (s->level != PLAN_LEVEL_LANDLOCK)
 			sys_pidfd_send_signal(s->pid_fd, SIGKILL);
-		graveyard_bury(l, s->pid_fd);
+		graveyard_bury(l, s->pid_fd, &s->cgroup);
 	}
 	*s = (struct spawned)SPAWNED_INIT;
 }
@@ -275,13 +310,14 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 		  struct wire_order *order, const int stdio[3], int flags, struct cordon_error *err)
 {
 	const struct plan_header *header = plan->block;
-	int fds[5] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
-	unsigned n_fds = 5;
+	int fds[5 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+	int base = 5, n;
 
 	order->type = WIRE_PLAN;
 	if (header->flags & PLAN_TERMINAL) {
+		order->flags |= WIRE_OWN_TERMINAL;
 		fds[1] = l->self_fd;
-		n_fds = 2;
+		base = 2;
 	}
 	if (flags & DELIVER_KEEP_ORPHANS)
 		order->flags |= WIRE_KEEP_ORPHANS;
@@ -295,8 +331,18 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	fds[0] = make_plan_fd(plan, err);
 	if (fds[0] < 0)
 		return fds[0];
-	r = spawn_send(s->ctl_fd, order, fds, n_fds);
+	n = base;
+	if (s->cgroup.dir_fd >= 0)
+		r = cgroup_open_files(&s->cgroup, order->limits.cpu_milli > 0, fds + n);
+	if (r < 0) {
+		close(fds[0]);
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot open the control group");
+	}
+	n += r;
+	r = spawn_send(s->ctl_fd, order, fds, (unsigned)n);
 	close(fds[0]);
+	while (n > base)
+		close(fds[--n]);
 	/* Init has failed already; its report says at what, and is waiting to be read. */
 	if (is_gone(r))
 		return 0;

@@ -85,20 +85,29 @@ static int make_scratch(struct cordon_run *run, const struct cordon_policy *poli
 static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err)
 {
-	int r;
+	struct cgroup cgroup = CGROUP_INIT;
+	int r = 0;
 
-	if (level == PLAN_LEVEL_NAMESPACES)
-		return spawn_init(run->launcher, SPAWN_NAMESPACES, NULL, &run->spawned, err);
-	r = scratch_name(&run->arena, &run->scratch, &run->scratch_parent_fd, err);
-	if (r == 0)
-		r = spawn_init(run->launcher, SPAWN_LANDLOCK, run->scratch, &run->spawned, err);
-	return r < 0 ? r : make_scratch(run, policy, err);
+	if (level == PLAN_LEVEL_LANDLOCK)
+		r = scratch_name(&run->arena, &run->scratch, &run->scratch_parent_fd, err);
+	if (r < 0)
+		return r;
+	run_make_cgroup(run, policy, level, &cgroup);
+	r = spawn_init_into(run->launcher,
+			    level == PLAN_LEVEL_LANDLOCK ? SPAWN_LANDLOCK : SPAWN_NAMESPACES,
+			    run->scratch, &cgroup, &run->spawned, err);
+	return r < 0 || level == PLAN_LEVEL_NAMESPACES ? r : make_scratch(run, policy, err);
 }
 
-/* Uses the parked init if the plan begins as that one was told to; a new one if not. */
-static int take_parked(struct cordon_run *run, struct cordon_error *err)
+/*
+ * Uses the parked init if the plan begins as that one was told to; a new one if not.
+ * -CORDON_E_STATE: what holds the limits is not what the plan says any more.
+ */
+static int take_parked(struct cordon_run *run, const struct cordon_policy *policy,
+		       struct cordon_error *err)
 {
-	int fits = plan_has_base(run->plan, run->parked.plan);
+	int fits = plan_has_base(run->plan, run->parked.plan), r;
+	int had_cgroup = run->parked.spawned.cgroup.dir_fd >= 0;
 
 	if (fits) {
 		run->spawned = run->parked.spawned;
@@ -106,7 +115,12 @@ static int take_parked(struct cordon_run *run, struct cordon_error *err)
 	}
 	parked_done(run->launcher, &run->parked);
 	run->is_parked = fits;
-	return fits ? 0 : spawn_at(run, NULL, PLAN_LEVEL_NAMESPACES, err);
+	if (fits)
+		return 0;
+	r = spawn_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
+	if (r == 0 && had_cgroup != (run->spawned.cgroup.dir_fd >= 0))
+		r = cordon_err(err, CORDON_E_STATE, 0, "the control group is gone");
+	return r;
 }
 
 /* Builds the plan and takes the names it wants held; a name that appeared meanwhile means again. */
@@ -123,16 +137,22 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 	};
 	int r = 0;
 
+	if (run->spawned.pid_fd < 0)
+		run_move_parked(run, policy);
 	for (int i = 0; i < PLAN_TRIES; i++) {
+		const struct spawned *s = run->spawned.pid_fd < 0 ? &run->parked.spawned
+								  : &run->spawned;
 		struct plan *plan;
 
+		input.has_cgroup = s->cgroup.dir_fd >= 0;
+		input.has_cgroup_cpu = input.has_cgroup && s->cgroup.has_cpu;
 		r = plan_build(&input, &plan, err);
 		if (r < 0)
 			return r;
 		plan_free(run->plan);
 		run->plan = plan;
 		if (run->spawned.pid_fd < 0)
-			r = take_parked(run, err);
+			r = take_parked(run, policy, err);
 		if (r == 0)
 			r = holds_take(run->launcher, plan, run->spawned.pid_fd, &run->holds, err);
 		if (r != -CORDON_E_STATE)
@@ -209,14 +229,15 @@ static int watch(struct cordon_run *run, struct cordon_error *err)
 static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon_error *err)
 {
 	const struct plan_limits *l = &run->plan->limits;
+	bool has_cgroup = run->spawned.cgroup.dir_fd >= 0;
 	struct wire_order order = {
 		.limits = {
 			.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
 			.grace_ns = l->grace_ms * 1000000u,
-			.memory_bytes = l->memory_bytes,
+			.memory_bytes = has_cgroup ? 0 : l->memory_bytes,
 			.cpu_milli = l->cpu_milli,
 			.cpu_time_ns = l->cpu_time_ms * 1000000u,
-			.procs = l->procs,
+			.procs = has_cgroup ? 0 : l->procs,
 			.end_at_procs = l->end_at_procs,
 		},
 		.rows = run->options.rows,
@@ -447,6 +468,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 {
 	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
+	const struct cgroup_home *cgroups;
 	struct plan *plan;
 	int r;
 
@@ -461,6 +483,11 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 			      : PLAN_LEVEL_NAMESPACES;
 	if (input.level == PLAN_LEVEL_LANDLOCK)
 		input.tmpdir = "/tmp/cordon-XXXXXX";
+	cgroups = run_cgroup_home(launcher, &input);
+	if (cgroups) {
+		input.has_cgroup = true;
+		input.has_cgroup_cpu = cgroups->has_cpu;
+	}
 	r = plan_build(&input, &plan, err);
 	if (r < 0)
 		return r;

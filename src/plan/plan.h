@@ -36,7 +36,7 @@ struct plan_input {
 	/* Level landlock: a directory of mode 0700 the launcher made for this run, with a directory
 	 * "home" in it. */
 	const char *tmpdir;
-	bool has_cgroup;     /* one of the run's own holds memory, tasks and CPU time ... */
+	bool has_cgroup;     /* one of the run's own holds memory and tasks, tells CPU time ... */
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
 };
 
@@ -96,6 +96,11 @@ struct plan {
 	struct cordon_held *held;
 	size_t n_held;
 };
+
+/* Before there is a plan: the limits that a control group could hold, and whether one is wanted for
+ * them (one is not free). Looks at policy, options, level and machine only. */
+void plan_tree_limits(const struct plan_input *input, struct plan_limits *ret);
+bool plan_wants_cgroup(const struct plan_input *input, bool has_cpu);
 
 /* The caller frees *ret with plan_free(). Nothing on the machine is changed. */
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err);

@@ -89,7 +89,8 @@ static int describe(struct build *b)
 	} gaps[] = {
 		{ "cgroup", !b->in->has_cgroup },
 		{ "uid", !has_namespaces && b->is_root && !b->policy->user },
-		{ "procs", !has_namespaces && b->is_root && !b->policy->user },
+		{ "procs",
+		  !has_namespaces && b->is_root && !b->policy->user && !b->in->has_cgroup },
 		{ "metadata", !has_namespaces },
 		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
 		{ "noexec", !has_namespaces && b->is_commands },
@@ -149,6 +150,9 @@ static int check_required(struct build *b)
 					b->in->machine->landlock_abi > 0
 						? b->in->machine->landlock_abi
 						: 0);
+		else if (strcmp(name, "cgroup") == 0)
+			cordon_err_hint(b->err, "it needs a delegated control group (version 2); "
+						"`cordon check` says more");
 		else if (b->in->level == PLAN_LEVEL_LANDLOCK)
 			cordon_err_hint(b->err,
 					"it needs user namespaces; `cordon check` says what "

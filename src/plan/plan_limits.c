@@ -4,7 +4,8 @@
  *
  * The kernel holds the limits of single processes (resource limits) and of the private directories
  * (the size of a tmpfs). Those of the whole tree are held by a cgroup where the caller has one
- * delegated, and by init's watch where not.
+ * delegated, and by init's watch where not. CPU time is ended by init in both cases; with a cgroup
+ * the kernel adds it up.
  */
 #include <stdio.h>
 #include <string.h>
@@ -67,10 +68,10 @@ static int limit_procs(struct build *b, struct plan_header *h)
 	struct plan_limits *l = &b->plan->limits;
 	int is_asked = b->policy->procs >= 0, others;
 
-	l->procs = (uint64_t)(is_asked ? b->policy->procs : POLICY_DEFAULT_PROCS);
 	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
-		/* Counted for each user namespace since Linux 5.14; init is one of them. */
-		put_limit(h, RLIMIT_NPROC, l->procs + 1);
+		/* Counted for each user namespace since Linux 5.14; init is one of them. The
+		 * cgroup, which keeps count of refusals, comes first where there is one. */
+		put_limit(h, RLIMIT_NPROC, l->procs + 1 + b->in->has_cgroup);
 		return hold(b, "procs", b->in->has_cgroup ? BY_CGROUP : BY_RLIMIT);
 	}
 	if (b->in->has_cgroup)
@@ -121,6 +122,29 @@ static uint64_t limit_or(int64_t set, int64_t standard, uint64_t ours)
 	return standard < 0 ? 0 : (uint64_t)standard;
 }
 
+void plan_tree_limits(const struct plan_input *in, struct plan_limits *l)
+{
+	const struct cordon_policy *p = in->policy;
+
+	l->procs = (uint64_t)(p->procs >= 0 ? p->procs : POLICY_DEFAULT_PROCS);
+	l->memory_bytes =
+		limit_or(p->memory_bytes, in->options->default_memory_bytes, DEFAULT_MEMORY);
+	l->cpu_milli = p->cpu_milli > 0 ? (uint64_t)p->cpu_milli : 0;
+	l->cpu_time_ms = p->cpu_time_ms > 0 ? (uint64_t)p->cpu_time_ms : 0;
+}
+
+bool plan_wants_cgroup(const struct plan_input *in, bool has_cpu)
+{
+	struct plan_limits l;
+
+	plan_tree_limits(in, &l);
+	return l.memory_bytes || l.cpu_time_ms || (l.cpu_milli && has_cpu) ||
+	       strlist_has(&in->policy->require, "cgroup") ||
+	       /* Nothing else counts root's tasks without namespaces. */
+	       (in->level == PLAN_LEVEL_LANDLOCK && in->machine->uid == 0 &&
+		in->policy->procs >= 0);
+}
+
 /* What only a cgroup or a watch over the whole tree can hold. */
 static int limit_tree(struct build *b)
 {
@@ -132,9 +156,6 @@ static int limit_tree(struct build *b)
 
 	l->grace_ms = (uint64_t)(p->grace_ms >= 0 ? p->grace_ms : POLICY_DEFAULT_GRACE_MS);
 	l->wall_ms = limit_or(p->wall_ms, o->default_wall_ms, DEFAULT_WALL_MS);
-	l->memory_bytes = limit_or(p->memory_bytes, o->default_memory_bytes, DEFAULT_MEMORY);
-	l->cpu_milli = p->cpu_milli > 0 ? (uint64_t)p->cpu_milli : 0;
-	l->cpu_time_ms = p->cpu_time_ms > 0 ? (uint64_t)p->cpu_time_ms : 0;
 	if (l->wall_ms)
 		r = hold(b, "wall", BY_WATCH);
 	if (r == 0 && l->memory_bytes)
@@ -157,6 +178,7 @@ int plan_build_limits(struct build *b, struct plan_header *h)
 		  (uint64_t)(p->open_files >= 0 ? p->open_files : POLICY_DEFAULT_OPEN_FILES));
 	if (p->file_size_bytes >= 0)
 		put_limit(h, RLIMIT_FSIZE, (uint64_t)p->file_size_bytes);
+	plan_tree_limits(b->in, &b->plan->limits);
 	r = limit_procs(b, h);
 	if (r == 0)
 		r = hold(b, "open_files", BY_RLIMIT);

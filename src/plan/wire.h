@@ -27,14 +27,16 @@
 #define INIT_ROLE_HOLDER 'h'	 /* keeps its user namespace alive until the socket closes */
 
 enum wire_order_type {
-	WIRE_PLAN = 1, /* fds: plan memfd, stdin, stdout, stderr (unless PLAN_TERMINAL),
-			* supervisor's pidfd */
-	WIRE_BASE,     /* fds: plan memfd, supervisor's pidfd; only the base of it, then wait */
-	WIRE_MOUNTS,   /* fds: the next `count` detached mounts, in the plan's order */
-	WIRE_SIGNAL,   /* send `arg` to the command's process group */
-	WIRE_END,      /* send `arg` to the command's process group, end the tree after the grace */
-	WIRE_KILL,     /* end the tree and report */
-	WIRE_JANITOR,  /* fds: see launch/holds.c; this process only tidies up */
+	/* fds: plan memfd, stdin, stdout, stderr (unless WIRE_OWN_TERMINAL), supervisor's pidfd;
+	 * with a control group also its memory.events, cpu.stat and, for a share of the CPUs,
+	 * cpu.max */
+	WIRE_PLAN = 1,
+	WIRE_BASE,    /* fds: plan memfd, supervisor's pidfd; only the base of it, then wait */
+	WIRE_MOUNTS,  /* fds: the next `count` detached mounts, in the plan's order */
+	WIRE_SIGNAL,  /* send `arg` to the command's process group */
+	WIRE_END,     /* send `arg` to the command's process group, end the tree after the grace */
+	WIRE_KILL,    /* end the tree and report */
+	WIRE_JANITOR, /* fds: see launch/holds.c; this process only tidies up */
 };
 
 /* What init watches; 0 = no such limit. */
@@ -49,6 +51,7 @@ struct wire_limits {
 
 /* wire_order.flags of WIRE_PLAN */
 #define WIRE_KEEP_ORPHANS 0x1u /* the tree outlives the command */
+#define WIRE_OWN_TERMINAL 0x2u /* no standard streams come with it (PLAN_TERMINAL) */
 
 struct wire_order {
 	uint32_t type, arg, count, flags;

@@ -149,6 +149,11 @@ int sys_mknodat(int dir_fd, const char *path, mode_t mode)
 	RET(mknodat(dir_fd, path, mode, 0));
 }
 
+int sys_mkdirat(int dir_fd, const char *path, mode_t mode)
+{
+	RET(mkdirat(dir_fd, path, mode));
+}
+
 int sys_open_tree(int dir_fd, const char *path, unsigned flags)
 {
 	RET((int)syscall(SYS_open_tree, dir_fd, path, flags));
@@ -164,20 +169,36 @@ int sys_mount_setattr(int dir_fd, const char *path, unsigned flags, struct mount
  * the host running in it would be a disaster (the raw call, since the C library's leaves two of its
  * own signals out). The child keeps the mask; init wants it that way.
  */
-int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg)
+static int clone_blocked(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*fn)(void *),
+			 void *arg)
 {
 	void *stack;
 	const uint64_t all = ~(uint64_t)0;
 	uint64_t old = 0;
 	long pid;
 
-	FAULT_POINT();
 	stack = malloc(VFORK_STACK_BYTES);
 	if (!stack)
 		return -ENOMEM;
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &all, &old, sizeof(all));
-	pid = vfork_call(flags | VFORK_CLONE_PIDFD, stack, VFORK_STACK_BYTES, ret_pid_fd, fn, arg);
+	flags |= VFORK_CLONE_PIDFD;
+	pid = cgroup_fd < 0 ? vfork_call(flags, stack, VFORK_STACK_BYTES, ret_pid_fd, fn, arg)
+			    : vfork_call_into(cgroup_fd, flags, stack, VFORK_STACK_BYTES,
+					      ret_pid_fd, fn, arg);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &old, NULL, sizeof(old));
 	free(stack);
 	return (int)pid;
+}
+
+int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg)
+{
+	FAULT_POINT();
+	return clone_blocked(-1, flags, ret_pid_fd, fn, arg);
+}
+
+int sys_clone_vfork_into(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*fn)(void *),
+			 void *arg)
+{
+	FAULT_POINT();
+	return clone_blocked(cgroup_fd, flags, ret_pid_fd, fn, arg);
 }

@@ -27,9 +27,14 @@ int sys_timerfd(uint64_t ms);
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg);
 int sys_openat(int dir_fd, const char *path, int flags, mode_t mode);
 int sys_mknodat(int dir_fd, const char *path, mode_t mode);
+int sys_mkdirat(int dir_fd, const char *path, mode_t mode);
 int sys_open_tree(int dir_fd, const char *path, unsigned flags);
 int sys_mount_setattr(int dir_fd, const char *path, unsigned flags, struct mount_attr *attr);
 int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg);
+/* The same, right into the control group whose directory @cgroup_fd is. -ENOSYS where a filter
+ * around us refuses clone3. */
+int sys_clone_vfork_into(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*fn)(void *),
+			 void *arg);
 
 #ifdef CORDON_FAULT_INJECTION
 /* Per thread: the @nth call from now on fails with @error; 0 disarms. Returns what was left. */
