@@ -32,6 +32,8 @@
 #define UNWAITED_NS (5 * MS)
 #define ACCOUNTS_NS (20 * MS)
 #define STOPPED_MAX 1024
+#define PARENTS_MAX 256	     /* in larger trees nobody waits for so many looks ... */
+#define PARENTS_NS (30 * MS) /* ... or so long */
 #define STAT_MAX 512
 
 struct seen {
@@ -82,22 +84,25 @@ static uint64_t collected(void)
 	       timeval_ns((const void *)&usage.ru_stime);
 }
 
-/* The state letter, and the CPU time of children it waited for. The name in front of them is the
- * guest's and may contain anything; the last parenthesis ends it. */
-static char read_stat(struct init *in, int pid, uint64_t *ret_children_ns)
+/* The state letter, the parent, and the CPU time of children it waited for. The name in front of
+ * them is the guest's and may contain anything; the last parenthesis ends it. */
+static char read_stat(struct init *in, int pid, uint64_t *ret_children_ns, int *ret_parent)
 {
 	char text[STAT_MAX], *s, state;
 	uint64_t field[15];
 	long n = proc_read(in->proc_fd, pid, "stat", text, sizeof(text));
 
 	*ret_children_ns = 0;
+	*ret_parent = 0;
 	for (s = text + (n > 0 ? n : 0); s > text && *s != ')'; s--)
 		;
 	if (s == text || s[1] != ' ')
 		return 0;
 	state = s[2];
-	if (proc_numbers(s + 3, field, 14) == 14)
-		*ret_children_ns = (field[12] + field[13]) * TICK_NS;
+	if (proc_numbers(s + 3, field, 14) != 14)
+		return state;
+	*ret_parent = (int)field[0];
+	*ret_children_ns = (field[12] + field[13]) * TICK_NS;
 	return state;
 }
 
@@ -119,7 +124,7 @@ static uint64_t look(struct init *in, int with_accounts)
 	static int pids[TREE_MAX];
 	static struct seen now[TREE_MAX];
 	uint64_t accounts = 0, children;
-	int n = tree_list(in, pids);
+	int n = tree_list(in, pids), parent;
 
 	cpu.noted = rest_note(pids, n);
 	for (int i = 0; i < n; i++) {
@@ -130,7 +135,7 @@ static uint64_t look(struct init *in, int with_accounts)
 		now[i].pid = pids[i];
 		now[i].used_ns = used;
 		if (with_accounts) {
-			read_stat(in, pids[i], &children);
+			read_stat(in, pids[i], &children, &parent);
 			accounts += used + children;
 		}
 	}
@@ -147,16 +152,51 @@ int cpu_is_at_rest(void)
 	return cpu.is_at_rest;
 }
 
+/*
+ * A parent that waits for its children may be told that one of them was stopped, unless it stops
+ * first. So parents are stopped before the rest, one after the other, as long as that is quick; the
+ * kernel lists them in the order in which they were made. Whoever came into being meanwhile is
+ * stopped with the rest.
+ */
+static void stop_parents(struct init *in, const int *pids, const int *parents, int n)
+{
+	const struct {
+		long sec, nsec;
+	} moment = { 0, 20000 };
+	uint64_t unused, give_up_ns = now_ns() + PARENTS_NS;
+	int parent;
+
+	for (int i = 0; i < n; i++) {
+		int has_children = 0;
+
+		for (int k = 0; k < n && !has_children; k++)
+			has_children = parents[k] == pids[i];
+		if (!has_children)
+			continue;
+		tree_signal_one(in, SIGSTOP_NR, i, pids, n);
+		while (now_ns() < give_up_ns) {
+			char state = read_stat(in, pids[i], &unused, &parent);
+
+			if (state == 'T' || state == 't' || state == 'Z' || state == 0)
+				break;
+			raw_syscall(__NR_nanosleep, RAW_ARG(&moment), 0, 0, 0, 0, 0);
+		}
+	}
+}
+
 static void stop(struct init *in)
 {
-	static int pids[TREE_MAX];
+	static int pids[TREE_MAX], parents[TREE_MAX];
 	uint64_t unused;
 	int n = tree_list(in, pids);
 
 	cpu.n_was_stopped = 0;
-	for (int i = 0; i < n && cpu.n_was_stopped < STOPPED_MAX; i++)
-		if (read_stat(in, pids[i], &unused) == 'T')
+	for (int i = 0; i < n; i++)
+		if (read_stat(in, pids[i], &unused, &parents[i]) == 'T' &&
+		    cpu.n_was_stopped < STOPPED_MAX)
 			cpu.was_stopped[cpu.n_was_stopped++] = pids[i];
+	if (n <= PARENTS_MAX)
+		stop_parents(in, pids, parents, n);
 	tree_signal(in, SIGSTOP_NR);
 	cpu.is_stopped = 1;
 }
@@ -231,7 +271,7 @@ uint64_t cpu_tick(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
 	uint64_t user_us, system_us, used, next = REST_NS, until;
-	int with_accounts = l->cpu_time_ns && now - cpu.asked_ns >= ACCOUNTS_NS;
+	int with_accounts = now - cpu.asked_ns >= ACCOUNTS_NS;
 
 	/* A tree that we have stopped is about to go on. */
 	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);

@@ -141,14 +141,13 @@ static void signal_one(struct init *in, int pid, int signal, const int *pids, in
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* @pids: the tree. */
-static void signal_listed(struct init *in, int signal, int pid, const int *pids, int n)
+void tree_signal_one(struct init *in, int signal, int i, const int *pids, int n)
 {
 	/* In a namespace of our own there is nobody else to hit. */
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
-		raw_syscall(__NR_kill, pid, signal, 0, 0, 0, 0);
+		raw_syscall(__NR_kill, pids[i], signal, 0, 0, 0, 0);
 	else
-		signal_one(in, pid, signal, pids, n);
+		signal_one(in, pids[i], signal, pids, n);
 }
 
 void tree_signal(struct init *in, int signal)
@@ -163,7 +162,7 @@ void tree_signal(struct init *in, int signal)
 	}
 	n = tree_list(in, pids);
 	for (int i = 0; i < n; i++)
-		signal_listed(in, signal, pids[i], pids, n);
+		tree_signal_one(in, signal, i, pids, n);
 }
 
 void tree_continue(struct init *in, const int *except, int n_except)
@@ -173,7 +172,7 @@ void tree_continue(struct init *in, const int *except, int n_except)
 
 	for (int i = n; i-- > 0;)
 		if (!contains(except, n_except, pids[i]))
-			signal_listed(in, SIGCONT_NR, pids[i], pids, n);
+			tree_signal_one(in, SIGCONT_NR, i, pids, n);
 	/* Nobody is forgotten, however many there are. */
 	if (n == TREE_MAX && n_except == 0)
 		tree_signal(in, SIGCONT_NR);

@@ -13,6 +13,8 @@ long tree_open(struct init *in);
 int tree_list(struct init *in, int ret[TREE_MAX]);
 /* Sends @signal to every process of the run. */
 void tree_signal(struct init *in, int signal);
+/* Sends @signal to the @i-th of the @n processes that tree_list() gave. */
+void tree_signal_one(struct init *in, int signal, int i, const int *pids, int n);
 /* Lets a stopped tree go on, but for those in @except: children before their parents, who need not
  * see them stopped then. */
 void tree_continue(struct init *in, const int *except, int n_except);
