@@ -91,6 +91,7 @@ static int deliver_failure(const struct receipt *receipt, int json, const struct
 		.status = status_of_error(err),
 		.layers = none,
 		.missing = none,
+		.usage_known = 1, /* nothing ran */
 		.error = *err,
 	};
 

@@ -135,6 +135,11 @@ static void explain_ending(const struct parsed *args, const struct cordon_result
 			 denied_by(result, "limits.memory"));
 		break;
 	case CORDON_KIND_CPU_TIME:
+		if (*denied_by(result, "limits.cpu")) {
+			say_line("limit of %s was not accepted; the command was ended",
+				 denied_by(result, "limits.cpu"));
+			break;
+		}
 		say_line("CPU time limit of %s reached; the command was ended (raise it with "
 			 "--cpu-time)",
 			 denied_by(result, "limits.cpu_time"));
@@ -181,11 +186,16 @@ void explain_usage(const struct cordon_result *result)
 		strbuf_printf(&sb, " (signal %d)", result->signal);
 	strbuf_printf(&sb, " after %.3f s (set-up %.1f ms, tear-down %.1f ms)\n",
 		      result->duration_ms / 1e3, result->setup_ms, result->teardown_ms);
-	strbuf_printf(&sb, "cordon: CPU %.3f s user, %.3f s system; ", result->cpu_user_ms / 1e3,
-		      result->cpu_system_ms / 1e3);
-	strbuf_printf(&sb, "memory %.1f MiB; %ju task%s; disk %.1f MiB\n",
-		      (double)result->max_memory_bytes / MIB, (uintmax_t)result->procs_peak,
-		      result->procs_peak == 1 ? "" : "s", (double)result->disk_bytes / MIB);
+	if (!result->usage_known)
+		strbuf_puts(&sb, "cordon: what it used is not known, since init was killed\n");
+	else
+		strbuf_printf(
+			&sb,
+			"cordon: CPU %.3f s user, %.3f s system; memory %.1f MiB; %ju task%s; "
+			"disk %.1f MiB\n",
+			result->cpu_user_ms / 1e3, result->cpu_system_ms / 1e3,
+			(double)result->max_memory_bytes / MIB, (uintmax_t)result->procs_peak,
+			result->procs_peak == 1 ? "" : "s", (double)result->disk_bytes / MIB);
 	strbuf_printf(&sb, "cordon: output %ju + %ju bytes%s; limits held by",
 		      (uintmax_t)result->out.total_bytes, (uintmax_t)result->err.total_bytes,
 		      result->out.truncated || result->err.truncated ? " (cut)" : "");

@@ -161,6 +161,7 @@ struct cordon_result {
 	double run_ms;	    /* from the command's start to its end */
 	double teardown_ms; /* from its end to that of the whole tree */
 	uint64_t procs_peak, disk_bytes;
+	int usage_known;		  /* 0: CPU, memory, tasks and disk could not be told */
 	const struct cordon_held *limits; /* which mechanism held each limit */
 	size_t n_limits;
 };

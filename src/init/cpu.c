@@ -8,8 +8,9 @@
  * waits for). The larger one is what was used. In a control group the kernel adds it up.
  *
  * A share is held by stopping the tree when it has used more than its due, and letting it go on
- * when that is made up for. Everything stops at the same time, so nobody inside can undo it.
- * Processes that the tree had stopped by itself stay stopped.
+ * when that is made up for. Everything stops at the same time, so nobody inside can undo it but by
+ * a timer of the kernel's, which is noticed. Processes that the tree had stopped by itself stay
+ * stopped.
  */
 #include <asm/unistd_64.h>
 #include <linux/resource.h>
@@ -30,6 +31,9 @@
 #define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
 #define TICK_NS (10 * MS)  /* USER_HZ */
 #define UNWAITED_NS (5 * MS)
+#define STOPPING_NS (40 * MS) /* until a stop has reached everybody */
+#define RESTLESS_NS (5 * MS)
+#define RESTLESS_MAX 100
 #define ACCOUNTS_NS (20 * MS)
 #define STOPPED_MAX 1024
 #define PARENTS_MAX 256	     /* in larger trees nobody waits for so many looks ... */
@@ -54,6 +58,8 @@ static struct {
 	uint64_t noted;	  /* the tree that was looked at, for rest_since() */
 	int is_at_rest;
 	int is_stopped;
+	int n_restless; /* how often it ran although it was */
+	uint64_t stopped_ns;
 	int was_stopped[STOPPED_MAX]; /* by the tree itself */
 	int n_was_stopped;
 } cpu;
@@ -228,6 +234,17 @@ static uint64_t until_spent(const struct init *in)
 	return lasts_ns < REST_NS ? lasts_ns : REST_NS;
 }
 
+/*
+ * Timers of the kernel's can continue a stopped process, if it has asked for that signal. It is
+ * stopped again; a tree that keeps doing so does not accept its share.
+ */
+static void stay_stopped(struct init *in)
+{
+	tree_signal(in, SIGSTOP_NR);
+	if (++cpu.n_restless > RESTLESS_MAX)
+		in->report.limit = WIRE_LIMIT_CPU;
+}
+
 static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 {
 	const int64_t milli = (int64_t)in->limits.cpu_milli;
@@ -238,10 +255,17 @@ static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 		cpu.credit_ns = (int64_t)BURST_NS;
 	cpu.used_last_ns = used;
 	if (cpu.credit_ns < 0) {
-		if (!cpu.is_stopped)
-			stop(in);
 		/* What was used beyond the due is made up for after this time. */
-		return (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
+		uint64_t debt_ns = (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
+
+		if (!cpu.is_stopped) {
+			stop(in);
+			cpu.n_restless = 0;
+			cpu.stopped_ns = now;
+		} else if (spent > 0 && now - cpu.stopped_ns > STOPPING_NS) {
+			stay_stopped(in);
+		}
+		return debt_ns < RESTLESS_NS ? debt_ns : RESTLESS_NS;
 	}
 	go_on(in);
 	if (cpu.is_at_rest)

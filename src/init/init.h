@@ -36,6 +36,7 @@ struct init {
 	int payload_pid, own_pid;
 	int proc_fd;	/* /proc, where the tree is found */
 	int more_dead;	/* there is more to reap */
+	int reader_pid; /* of a process of ours, 0 = there is none */
 	int has_status; /* how the command ended is known */
 	struct wire_limits limits;
 	int keep_orphans;    /* the tree outlives the command */

@@ -171,6 +171,10 @@ void init_main(const long *stack)
 		in.scratch = (const char *)stack[3];
 	if (argc == 4)
 		map_self(&in, (const char *)stack[3], (const char *)stack[4]);
+	/* Whoever kills the caller's whole process group must not kill the one who has to end the
+	 * tree, where the kernel does not. */
+	if (role == INIT_ROLE_LANDLOCK)
+		raw_syscall(__NR_setsid, 0, 0, 0, 0, 0, 0);
 	prepare_process(&in);
 	if (role == INIT_ROLE_HOLDER)
 		hold_namespace();

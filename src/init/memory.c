@@ -4,6 +4,7 @@
 #include <asm/statfs.h>
 #include <asm/unistd_64.h>
 #include <linux/fcntl.h>
+#include <linux/kcmp.h>
 #include <linux/msg.h>
 #include <linux/sem.h>
 #include <linux/shm.h>
@@ -26,9 +27,27 @@
 #define IPC_OBJECT_BYTES 512u /* a queue or a set, without what is in it */
 #define FIND_NS 1000000000u
 #define ALL_READ_NS 300000000u
+#define HURRY_BYTES (8u << 20)
+#define DESCRIPTORS_FREE 16384u
+#define PIPE_BYTES 8192u /* once a user has so many that the kernel makes them small */
+#define VFORK_BYTES (1u << 20)
+#define FILE_BYTES (1u << 20)
+#define SHARE_BYTES (256u << 10) /* figures that were not read at the same time */
+#define MAPPED_BYTES (1u << 20)
 
-/* Read into once at a time: init has one thread that counts. */
-static int pids[TREE_MAX];
+/* One list of processes and what was read of each. The reader (reader.h) has one of its own. */
+struct list {
+	int pids[TREE_MAX];
+	int n;
+	struct {
+		int pid;
+		uint64_t pages;	    /* private and shared ones */
+		uint64_t shareable; /* what its children may have in common with it */
+	} read[TREE_MAX];
+	int n_read;
+};
+
+static struct list quick_list, exact_list;
 
 static struct {
 	uint64_t blocks, inodes; /* of the private file system, before the command ran */
@@ -115,28 +134,81 @@ static void add_ipc(struct init *in, struct memory *m)
 			  (uint64_t)msg.msgpool * IPC_OBJECT_BYTES;
 }
 
-static void add_process(struct init *in, int pid, struct memory *m)
+/* Where its parent stands among those that were read; -1 = nowhere. */
+static int find_parent(const struct list *l, int parent)
+{
+	for (int i = l->n_read; i-- > 0;)
+		if (l->read[i].pid == parent)
+			return i;
+	return -1;
+}
+
+/*
+ * What a process has for itself in any case: more than its parent ever had it cannot share with
+ * anybody. Of one whose parent is gone nothing is known; the command itself has none.
+ */
+static uint64_t least_of(const struct init *in, const struct list *l, int pid, int at,
+			 uint64_t anon)
+{
+	if (pid == in->payload_pid)
+		return anon;
+	if (at < 0 || l->read[at].shareable >= anon)
+		return 0;
+	return anon - l->read[at].shareable;
+}
+
+/*
+ * Adds what the kernel says of one process. Returns whether its memory is its parent's: a child of
+ * vfork() has none of its own until it executes something, but the same figures. Small ones do not
+ * matter.
+ */
+static int add_process(struct init *in, struct list *l, int pid, struct memory *m)
 {
 	char text[STATUS_MAX];
-	uint64_t tasks, file;
+	uint64_t tasks, file, anon, pages, most;
+	int at;
 
 	if (proc_read(in->proc_fd, pid, "status", text, sizeof(text)) <= 0)
-		return;
+		return 0;
 	tasks = proc_field(text, "Threads:");
+	anon = proc_field(text, "RssAnon:") * KIB;
+	file = proc_field(text, "RssFile:") * KIB;
+	pages = anon + proc_field(text, "RssShmem:") * KIB;
 	m->processes++;
 	m->tasks += tasks ? tasks : 1;
-	m->anon += proc_field(text, "RssAnon:") * KIB;
-	m->mapped += proc_field(text, "RssShmem:") * KIB;
+	at = find_parent(l, (int)proc_field(text, "PPid:"));
+	if (pages >= VFORK_BYTES && at >= 0 && l->read[at].pages > pages - pages / 8 &&
+	    raw_syscall(__NR_kcmp, pid, l->read[at].pid, KCMP_VM, 0, 0, 0) == 0)
+		return 1;
+	most = proc_field(text, "VmHWM:") * KIB;
+	if (l->n_read < TREE_MAX) {
+		l->read[l->n_read].pid = pid;
+		l->read[l->n_read].pages = pages;
+		/* The peak has pages of files in it, how many is not known; some it must have had.
+		 */
+		if (most > FILE_BYTES && file > FILE_BYTES)
+			most -= FILE_BYTES;
+		l->read[l->n_read++].shareable = most + SHARE_BYTES;
+	}
+	m->anon += anon;
+	m->least += least_of(in, l, pid, at, anon);
+	if (anon > m->largest)
+		m->largest = anon;
+	m->mapped += pages - anon;
 	m->swap += proc_field(text, "VmSwap:") * KIB;
 	m->tables += proc_field(text, "VmPTE:") * KIB;
-	file = proc_field(text, "RssFile:") * KIB;
+	m->descriptors += proc_field(text, "FDSize:");
 	if (file > in->file_bytes)
 		in->file_bytes = file;
+	return 0;
 }
 
 static void add_rest(struct init *in, struct memory *m)
 {
 	m->tables += m->tasks * TASK_BYTES;
+	/* What is in pipes cannot be seen, but it takes two descriptors to have one. */
+	if (m->descriptors > DESCRIPTORS_FREE)
+		m->tables += (m->descriptors - DESCRIPTORS_FREE) / 2 * PIPE_BYTES;
 	m->files = private_files(in);
 	if (in->limits.memory_bytes) {
 		add_ipc(in, m);
@@ -150,14 +222,30 @@ static uint64_t shared(const struct memory *m)
 	return m->mapped + m->files + m->segments;
 }
 
+static void add_list(struct init *in, struct list *l, struct memory *m)
+{
+	l->n = tree_list(in, l->pids);
+	l->n_read = 0;
+	m->noted = rest_note(l->pids, l->n);
+	for (int i = 0; i < l->n; i++)
+		add_process(in, l, l->pids[i], m);
+}
+
+uint64_t memory_at_least(struct init *in)
+{
+	struct memory m = { 0 };
+
+	add_list(in, &quick_list, &m);
+	m.files = private_files(in);
+	return memory_least(&m);
+}
+
 void memory_quick(struct init *in, struct memory *ret)
 {
 	struct memory m = { 0 };
-	int n = tree_list(in, pids);
+	struct list *l = &quick_list;
 
-	m.noted = rest_note(pids, n);
-	for (int i = 0; i < n; i++)
-		add_process(in, pids[i], &m);
+	add_list(in, l, &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes)
 		m.hidden = hidden_most(in, shared(&m), 0);
@@ -206,7 +294,9 @@ static void read_share(struct init *in, int pid, const struct memory *whole, str
 	}
 	ret->anon = proc_field(text, "Pss_Anon:") * KIB;
 	ret->swap = proc_field(text, "SwapPss:") * KIB;
-	if (whole->mapped)
+	/* Little is not worth reading every mapping. */
+	ret->mapped = whole->mapped;
+	if (whole->mapped >= MAPPED_BYTES)
 		ret->mapped = hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
 }
 
@@ -221,26 +311,34 @@ static void add_share(const struct share *s, const struct memory *whole, struct 
 	m->swap += s->swap;
 }
 
-static void add_shares(struct init *in, int n, uint64_t now, struct memory *m)
+static void add_shares(struct init *in, struct list *l, uint64_t now, struct memory *m)
 {
 	static struct share read[TREE_MAX];
 	int read_all = now - shares.all_read_ns > ALL_READ_NS;
+	uint64_t ram, free_then = memory_free(&ram);
 
-	for (int i = 0; i < n; i++) {
-		uint64_t clock_ns = rest_clock(pids[i]);
-		const struct share *known = read_all ? NULL : known_share(pids[i], clock_ns, i);
+	l->n = tree_list(in, l->pids);
+	l->n_read = 0;
+
+	for (int i = 0; i < l->n; i++) {
+		uint64_t clock_ns = rest_clock(l->pids[i]);
+		const struct share *known = read_all ? NULL : known_share(l->pids[i], clock_ns, i);
 		struct memory whole = { 0 };
 
-		add_process(in, pids[i], &whole);
-		read[i] = (struct share){ .pid = pids[i], .clock_ns = clock_ns };
-		if (known)
+		read[i] = (struct share){ .pid = l->pids[i], .clock_ns = clock_ns };
+		if (add_process(in, l, l->pids[i], &whole))
+			known = &read[i];
+		else if (known)
 			read[i] = *known;
-		else
-			read_share(in, pids[i], &whole, &read[i]);
+		if (!known)
+			read_share(in, l->pids[i], &whole, &read[i]);
 		add_share(&read[i], &whole, m);
+		/* Not now: somebody is filling memory while we look at those who are not. */
+		if (read_all && memory_free(&ram) + HURRY_BYTES < free_then)
+			read_all = 0;
 	}
-	memcpy(shares.v, read, (size_t)n * sizeof(read[0]));
-	shares.n = n;
+	memcpy(shares.v, read, (size_t)l->n * sizeof(read[0]));
+	shares.n = l->n;
 	if (read_all)
 		shares.all_read_ns = now;
 }
@@ -260,15 +358,15 @@ void memory_exact(struct init *in, struct memory *ret)
 {
 	struct memory m = { 0 };
 	uint64_t most, now = now_ns();
-	int n = tree_list(in, pids);
+	struct list *l = &exact_list;
 
 	hidden_begin();
-	add_shares(in, n, now, &m);
+	add_shares(in, l, now, &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes) {
 		most = hidden_most(in, shared(&m), !m.is_guess);
 		if (must_find(in, &m, most, now)) {
-			m.hidden = hidden_find(in, pids, n, m.mapped, most);
+			m.hidden = hidden_find(in, l->pids, l->n, m.mapped, most);
 			found = m.hidden;
 			found_ns = now;
 		} else {
@@ -282,4 +380,10 @@ uint64_t memory_total(const struct memory *m)
 {
 	return m->anon + m->swap + m->tables + m->mapped + m->files + m->segments + m->ipc +
 	       m->sockets + m->hidden;
+}
+
+uint64_t memory_least(const struct memory *m)
+{
+	return (m->largest > m->least ? m->largest : m->least) + m->tables + m->files +
+	       m->segments + m->ipc + m->sockets;
 }

@@ -24,8 +24,10 @@ struct memory {
 	uint64_t ipc;		     /* SysV semaphores and messages */
 	uint64_t hidden;	     /* memory files, and what shows nowhere else */
 	uint64_t sockets;	     /* what is in their queues */
-	uint64_t tasks;
-	uint64_t noted; /* by rest_note(), before anything was counted */
+	uint64_t tasks, descriptors; /* room for the latter, rather than their number */
+	uint64_t largest;	     /* anonymous memory of one process */
+	uint64_t least;		     /* of all of them, whatever they share */
+	uint64_t noted;		     /* by rest_note(), before anything was counted */
 	int processes;
 	int is_guess; /* some process cannot be looked at */
 };
@@ -37,6 +39,10 @@ void memory_quick(struct init *in, struct memory *ret);
 /* The same for a tree of which memory_quick() said too much. */
 void memory_exact(struct init *in, struct memory *ret);
 uint64_t memory_total(const struct memory *m);
+/* What is used in any case, whatever is shared or guessed in the quick count. */
+uint64_t memory_least(const struct memory *m);
+/* The same right now, while the exact count is under way in another process. */
+uint64_t memory_at_least(struct init *in);
 /* Bytes in the private directories; *ret_full: there is no room left in them. */
 uint64_t memory_disk(struct init *in, int *ret_full);
 /* Free memory of the whole machine, at next to no cost; *ret_total: all there is. */

@@ -56,3 +56,15 @@ int rest_since(uint64_t number)
 		}
 	return 1;
 }
+
+uint64_t rest_used_ns(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < rest.n; i++) {
+		uint64_t used_ns = rest_clock(rest.pids[i]);
+
+		sum += used_ns > rest.used_ns[i] ? used_ns - rest.used_ns[i] : 0;
+	}
+	return sum;
+}

@@ -22,4 +22,7 @@ uint64_t rest_note(const int *pids, int n);
 /* Nothing has run since the list of that number was noted. */
 int rest_since(uint64_t number);
 
+/* CPU time that the processes of the last list have used since it was noted. */
+uint64_t rest_used_ns(void);
+
 #endif

@@ -24,7 +24,6 @@
 #define SIGCONT_NR 18
 #define KERNEL_SIGSET_BYTES 8
 #define THREADS_MAX 4096
-#define OWN_CHILDREN "thread-self/children" /* CONFIG_PROC_CHILDREN */
 
 #ifndef __NR_pidfd_send_signal
 #define __NR_pidfd_send_signal 424
@@ -38,8 +37,15 @@ static long open_children(struct init *in, const char *path)
 	return raw_syscall(__NR_openat, in->proc_fd, RAW_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 }
 
+/* Ours, also for the reader (reader.h), which is not us. Needs CONFIG_PROC_CHILDREN. */
+static const char *own_children(const struct init *in, char ret[PROC_PATH_MAX])
+{
+	return proc_path_in(in->own_pid, "task", in->own_pid, "children", ret);
+}
+
 long tree_open(struct init *in)
 {
+	char path[PROC_PATH_MAX];
 	long fd = raw4(__NR_openat, AT_FDCWD, "/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 
 	if (fd < 0)
@@ -47,7 +53,7 @@ long tree_open(struct init *in)
 	in->proc_fd = (int)fd;
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
 		return 0;
-	fd = open_children(in, OWN_CHILDREN);
+	fd = open_children(in, own_children(in, path));
 	if (fd >= 0)
 		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	return fd < 0 ? fd : 0;
@@ -81,7 +87,7 @@ static int take_children(struct init *in, const char *path, int *pids, int n)
 /* Children belong to the thread that made them: each one has a list of its own. */
 static int add_children_of(struct init *in, int parent, int *pids, int n)
 {
-	static int threads[THREADS_MAX];
+	int threads[THREADS_MAX];
 	long n_threads = proc_entries(in->proc_fd, parent, "task", threads, THREADS_MAX);
 
 	for (long i = 0; i < n_threads; i++) {
@@ -95,6 +101,7 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 
 int tree_list(struct init *in, int ret[TREE_MAX])
 {
+	char path[PROC_PATH_MAX];
 	int n = 0;
 
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
@@ -103,13 +110,17 @@ int tree_list(struct init *in, int ret[TREE_MAX])
 		raw_syscall(__NR_lseek, in->proc_fd, 0, 0, 0, 0, 0);
 		got = proc_entries(in->proc_fd, 0, ".", ret, TREE_MAX);
 		for (long i = 0; i < got; i++)
-			if (ret[i] > 1) /* not us */
+			if (ret[i] > 1 && ret[i] != in->reader_pid) /* not us */
 				ret[n++] = ret[i];
 		return n;
 	}
-	n = take_children(in, OWN_CHILDREN, ret, 0);
-	for (int i = 0; i < n; i++)
-		n = add_children_of(in, ret[i], ret, n);
+	n = take_children(in, own_children(in, path), ret, 0);
+	for (int i = 0; i < n; i++) {
+		if (ret[i] == in->reader_pid)
+			ret[i--] = ret[--n];
+		else
+			n = add_children_of(in, ret[i], ret, n);
+	}
 	return n;
 }
 
@@ -229,6 +240,7 @@ void tree_kill(struct init *in)
 	const struct {
 		long sec, nsec;
 	} pause = { 0, 1000000 };
+	char path[PROC_PATH_MAX];
 	int ended;
 
 	if (!in->has_status)
@@ -241,7 +253,7 @@ void tree_kill(struct init *in)
 		if (turn == TURNS_COUNTED)
 			raw_syscall(__NR_rt_sigaction, SIGCHLD_NR, RAW_ARG(&ignore), 0,
 				    KERNEL_SIGSET_BYTES, 0, 0);
-		take_children(in, OWN_CHILDREN, NULL, 0);
+		take_children(in, own_children(in, path), NULL, 0);
 		do {
 			if (tree_reap(in, &ended))
 				return;

@@ -15,13 +15,18 @@
 #include <linux/sched/types.h>
 
 #include "init/memory.h"
+#include "init/procfs.h"
+#include "init/reader.h"
 #include "init/rest.h"
 #include "sys/raw.h"
 
 #define MS ((uint64_t)1000000)
 #define MIB ((uint64_t)1 << 20)
-#define FILL_BYTES_PER_NS 6 /* one CPU, with huge pages */
-#define FILL_CPUS_MAX 8	    /* more do not write faster to one machine's memory */
+#define FILL_BYTES_PER_NS 6  /* one CPU, with huge pages */
+#define FILL_CPUS_MAX 8	     /* more do not write faster to one machine's memory */
+#define WRITE_BYTES_PER_NS 4 /* what is written on the way, too */
+#define GROWN_NS (3 * MS)
+#define LOADAVG_MAX 128
 #define TICK_MIN_NS MS
 #define TICK_MAX_NS (50 * MS)
 #define COUNT_NS (20 * MS) /* at least so often, under a limit of memory ... */
@@ -41,6 +46,7 @@ static struct {
 	uint64_t quick_peak; /* highest quick count that was looked at closely */
 	int is_tight;	     /* free memory says nothing */
 	uint64_t noted;	     /* the tree that was counted, for rest_since() */
+	uint64_t newest;     /* process, then */
 } watch;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -48,12 +54,12 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
-/* Half of what the limit may be passed by: the other half is for the time it takes to notice. */
+/* A quarter of what the limit may be passed by: the rest is for the time it takes to notice. */
 static uint64_t slack(const struct init *in)
 {
 	uint64_t quarter = in->limits.memory_bytes / 4;
 
-	return (quarter > SLACK_MIN ? quarter : SLACK_MIN) / 2;
+	return (quarter > SLACK_MIN ? quarter : SLACK_MIN) / 4;
 }
 
 static void note_tasks(struct init *in, const struct memory *m)
@@ -89,13 +95,23 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
 	int is_peak = total > watch.quick_peak + watch.quick_peak / 8 + MIB;
 
-	if (!is_sure(m)) {
+	/* Looking closely takes time, in which a run that is over its limit goes on. */
+	if (limit && memory_least(m) > limit) {
+		total = memory_least(m);
+	} else if (!is_sure(m)) {
 		if (!is_peak && !(limit && total > limit))
 			return total;
 		if (total > watch.quick_peak)
 			watch.quick_peak = total;
-		memory_exact(in, m);
-		total = memory_total(m);
+		switch (reader_count(in, m)) {
+		case READER_DONE:
+			total = memory_total(m);
+			break;
+		case READER_LATE: /* then everything counts in full */
+			break;
+		case READER_INTERRUPTED:
+			return limit && total > limit ? limit : total;
+		}
 	}
 	if (total > in->report.memory_bytes)
 		in->report.memory_bytes = total;
@@ -116,11 +132,40 @@ static void count_tree(struct init *in, uint64_t now)
 	watch.counted_at_ns = now;
 	watch.count_cost_ns = rest_clock(0) - began_ns;
 	watch.free_then = memory_free(&total_ram);
-	watch.is_tight = watch.free_then < total_ram / 32 + 2 * slack(in);
+	watch.is_tight = watch.free_then < total_ram / 32 + 4 * slack(in);
 	if (limit && used > limit)
 		in->report.limit = WIRE_LIMIT_MEMORY;
 	else if (limit)
 		watch.margin = limit - used + slack(in);
+}
+
+/* The number that the newest process got. */
+static uint64_t newest_process(struct init *in)
+{
+	char text[LOADAVG_MAX];
+	uint64_t number = 0;
+	long n = proc_read(in->proc_fd, 0, "loadavg", text, sizeof(text));
+
+	while (n > 0 && text[n - 1] != ' ')
+		n--;
+	if (n > 0)
+		proc_numbers(text + n, &number, 1);
+	return number;
+}
+
+/*
+ * Free memory may stay the same while the tree grows, because others give some back. But nobody can
+ * fill memory without time on a CPU, and nobody unknown can have had any unless a process was made.
+ * (Without a pid namespace processes are made all the time, by others.)
+ */
+static int may_have_grown(struct init *in, uint64_t now)
+{
+	if (now - watch.counted_at_ns < GROWN_NS)
+		return 0;
+	if (rest_used_ns() * WRITE_BYTES_PER_NS > watch.margin / 2)
+		return 1;
+	return in->plan->level == PLAN_LEVEL_NAMESPACES && watch.margin < 4 * slack(in) &&
+	       newest_process(in) != watch.newest;
 }
 
 static void watch_memory(struct init *in, uint64_t now)
@@ -130,8 +175,11 @@ static void watch_memory(struct init *in, uint64_t now)
 
 	often = least(often < COUNT_NS ? COUNT_NS : often, COUNT_MAX_NS);
 	if (free_now + watch.margin / 2 < watch.free_then ||
-	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)))
+	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)) ||
+	    may_have_grown(in, now)) {
+		watch.newest = newest_process(in);
 		count_tree(in, now);
+	}
 	watch.memory_at_ns = watch.margin / speed;
 	if (watch.memory_at_ns < TICK_MIN_NS)
 		watch.memory_at_ns = TICK_MIN_NS;

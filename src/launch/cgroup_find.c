@@ -193,7 +193,7 @@ static int read_all(const char *path, struct strbuf *ret)
 static int find_own(char ret_mount[PATH_MAX], char ret_dir[PATH_MAX])
 {
 	struct strbuf text = STRBUF_INIT;
-	char own[PATH_MAX];
+	char own[PATH_MAX] = "";
 	int r = read_all("/proc/self/cgroup", &text);
 
 	if (r == 0)

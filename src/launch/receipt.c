@@ -24,14 +24,32 @@ static void write_truncated(struct json_writer *w, const struct cordon_result *r
 	json_close_object(w);
 }
 
+static void write_count(struct json_writer *w, const char *key, uint64_t value, int is_known)
+{
+	if (is_known)
+		json_uint(w, key, value);
+	else
+		json_null(w, key);
+}
+
+static void write_ms(struct json_writer *w, const char *key, double value, int is_known)
+{
+	if (is_known)
+		json_ms(w, key, value);
+	else
+		json_null(w, key);
+}
+
 static void write_usage(struct json_writer *w, const struct cordon_result *res)
 {
+	int is_known = res->usage_known;
+
 	json_open_object(w, "usage");
-	json_ms(w, "cpu_user_ms", res->cpu_user_ms);
-	json_ms(w, "cpu_system_ms", res->cpu_system_ms);
-	json_uint(w, "max_memory_bytes", res->max_memory_bytes);
-	json_uint(w, "procs_peak", res->procs_peak);
-	json_uint(w, "disk_bytes", res->disk_bytes);
+	write_ms(w, "cpu_user_ms", res->cpu_user_ms, is_known);
+	write_ms(w, "cpu_system_ms", res->cpu_system_ms, is_known);
+	write_count(w, "max_memory_bytes", res->max_memory_bytes, is_known);
+	write_count(w, "procs_peak", res->procs_peak, is_known);
+	write_count(w, "disk_bytes", res->disk_bytes, is_known);
 	/* There is no way out of a sandbox without a network. */
 	json_uint(w, "net_bytes_in", 0);
 	json_uint(w, "net_bytes_out", 0);

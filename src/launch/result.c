@@ -194,6 +194,7 @@ static int ending_kind(const struct cordon_run *run)
 		[WIRE_LIMIT_MEMORY] = CORDON_KIND_MEMORY,
 		[WIRE_LIMIT_CPU_TIME] = CORDON_KIND_CPU_TIME,
 		[WIRE_LIMIT_PROCS] = CORDON_KIND_PROCS,
+		[WIRE_LIMIT_CPU] = CORDON_KIND_CPU_TIME,
 	};
 	uint32_t limit = run->report.limit;
 
@@ -272,6 +273,8 @@ static void fill_times(struct cordon_run *run)
 	res->setup_ms = rep->stamps_ns[STAGE_EXEC] > start
 				? (double)(rep->stamps_ns[STAGE_EXEC] - start) / 1e6
 				: 0;
+	/* An init that was killed has told nothing. */
+	res->usage_known = run->report.type != 0;
 	res->cpu_user_ms = (double)rep->user_us / 1e3;
 	res->cpu_system_ms = (double)rep->system_us / 1e3;
 	res->max_memory_bytes = rep->memory_bytes;
@@ -339,7 +342,13 @@ static void fill_limits(struct cordon_run *run)
 			   arena_strdup(a, units_format_size((int64_t)l->memory_bytes, size)),
 			   arena_printf(a, "-m %s",
 					units_format_size((int64_t)l->memory_bytes * 2, more)));
-	if (res->kind == CORDON_KIND_CPU_TIME)
+	if (res->kind == CORDON_KIND_CPU_TIME && run->report.limit == WIRE_LIMIT_CPU)
+		deny_limit(run, "cpu", "limits.cpu",
+			   arena_printf(a, "%s CPUs, by going on while stopped",
+					units_format_share((int64_t)l->cpu_milli, size)),
+			   arena_printf(a, "--cpus %s",
+					units_format_share((int64_t)l->cpu_milli * 2, more)));
+	else if (res->kind == CORDON_KIND_CPU_TIME)
 		deny_limit(run, "cpu_time", "limits.cpu_time",
 			   arena_strdup(a, units_format_duration((int64_t)l->cpu_time_ms, size)),
 			   arena_printf(a, "--cpu-time %s",

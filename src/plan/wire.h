@@ -74,6 +74,7 @@ enum wire_limit {
 	WIRE_LIMIT_MEMORY,
 	WIRE_LIMIT_CPU_TIME,
 	WIRE_LIMIT_PROCS,
+	WIRE_LIMIT_CPU, /* the share was not accepted */
 };
 
 /* Limits that were reached and only refused something: wire_report.hits */

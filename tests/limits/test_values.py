@@ -113,7 +113,6 @@ def test_misspelt_flags(me, flag, nearest):
 
 CONTRADICTIONS = [
     (["--end-on-output"], "--end-on-output without a limit of the output"),
-    (["--grace", "5s"], "--grace without a limit that could end the run"),
 ]
 
 
