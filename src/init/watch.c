@@ -93,13 +93,15 @@ static int is_sure(const struct memory *m)
 static uint64_t note_memory(struct init *in, struct memory *m)
 {
 	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
-	int is_peak = total > watch.quick_peak + watch.quick_peak / 8 + MIB;
+	int is_peak = total > watch.quick_peak + watch.quick_peak / 16 + MIB;
+	/* The reader is a task, too, and must not take the command's last one for a figure. */
+	int has_room = !in->limits.procs || m->tasks + 2 < in->limits.procs;
 
 	/* Looking closely takes time, in which a run that is over its limit goes on. */
 	if (limit && memory_least(m) > limit) {
 		total = memory_least(m);
 	} else if (!is_sure(m)) {
-		if (!is_peak && !(limit && total > limit))
+		if (!(is_peak && has_room) && !(limit && total > limit))
 			return total;
 		if (total > watch.quick_peak)
 			watch.quick_peak = total;

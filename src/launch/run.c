@@ -128,10 +128,7 @@ static void check_init(struct cordon_run *run)
 
 static void check_clock(struct cordon_run *run)
 {
-	uint64_t expirations;
-
-	if (run->timer_fd < 0 || read(run->timer_fd, &expirations, sizeof(expirations)) <= 0 ||
-	    tree_is_gone(run))
+	if (run->timer_fd < 0 || !sys_timer_fired(run->timer_fd) || tree_is_gone(run))
 		return;
 	if (!run->ending)
 		run->ending = CORDON_KIND_TIMEOUT;

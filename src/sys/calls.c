@@ -134,6 +134,13 @@ int sys_timerfd(uint64_t ms)
 	return fd;
 }
 
+int sys_timer_fired(int fd)
+{
+	uint64_t times;
+
+	return read(fd, &times, sizeof(times)) > 0;
+}
+
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 {
 	RET(sendmsg(fd, msg, MSG_NOSIGNAL));

@@ -24,6 +24,7 @@ int sys_pipe(int fds[2]);
 int sys_epoll_create(void);
 int sys_epoll_ctl(int epoll_fd, int op, int fd, uint32_t events, uint64_t data);
 int sys_timerfd(uint64_t ms);
+int sys_timer_fired(int fd); /* since it was last asked; never blocks */
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg);
 int sys_openat(int dir_fd, const char *path, int flags, mode_t mode);
 int sys_mknodat(int dir_fd, const char *path, mode_t mode);

@@ -166,7 +166,16 @@ def inits(root):
 
 def tasks(root):
     """Tasks of the guest: processes and threads, those that have ended and wait included."""
-    return sum(int(f[17]) or 1 for f in tree(root).values() if int(f[1]) != root)
+    return sum(int(f[17]) or 1 for pid, f in tree(root).items() if int(f[1]) != root and not is_inits(pid))
+
+
+def is_inits(pid):
+    """Init counts memory in a process of its own, for a moment."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().startswith(b"cordon-init")
+    except OSError:
+        return False
 
 
 def cpu_seconds(root):
