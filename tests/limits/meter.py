@@ -165,17 +165,23 @@ def inits(root):
 
 
 def tasks(root):
-    """Tasks of the guest: processes and threads, those that have ended and wait included."""
-    return sum(int(f[17]) or 1 for pid, f in tree(root).items() if int(f[1]) != root and not is_inits(pid))
+    """Tasks of the guest: processes and threads, those that have ended and wait included. Who was there in two walks in
+    a row was there in between, together with the others; a single walk may find one and its successor."""
+    before, after = tree(root), tree(root)
+    return sum(
+        min(int(f[17]) or 1, int(after[pid][17]) or 1)
+        for pid, f in before.items()
+        if pid in after and int(f[1]) != root and not is_inits(pid)
+    )
 
 
 def is_inits(pid):
-    """Init counts memory in a process of its own, for a moment."""
+    """Init counts memory in a process of its own, for a moment. Its name outlives its command line."""
     try:
-        with open(f"/proc/{pid}/cmdline", "rb") as f:
-            return f.read().startswith(b"cordon-init")
+        with open(f"/proc/{pid}/comm", "rb") as f:
+            return f.read().startswith((b"memfd:cordon", b"cordon-init"))
     except OSError:
-        return False
+        return True  # it is gone, whoever it was
 
 
 def cpu_seconds(root):
