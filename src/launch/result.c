@@ -273,8 +273,8 @@ static void fill_times(struct cordon_run *run)
 	res->setup_ms = rep->stamps_ns[STAGE_EXEC] > start
 				? (double)(rep->stamps_ns[STAGE_EXEC] - start) / 1e6
 				: 0;
-	/* An init that was killed has told nothing. */
-	res->usage_known = run->report.type != 0;
+	/* An init that was killed has told nothing; its control group still does. */
+	res->usage_known = run->report.type != 0 || run->spawned.cgroup.dir_fd >= 0;
 	res->cpu_user_ms = (double)rep->user_us / 1e3;
 	res->cpu_system_ms = (double)rep->system_us / 1e3;
 	res->max_memory_bytes = rep->memory_bytes;
