@@ -94,8 +94,10 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 {
 	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
 	int is_peak = total > watch.quick_peak + watch.quick_peak / 16 + MIB;
-	/* The reader is a task, too, and must not take the command's last one for a figure. */
-	int has_room = !in->limits.procs || m->tasks + 2 < in->limits.procs;
+	/* The reader is a task, too, and must not take the command's last one for a figure. A
+	 * control group knows the peak itself. */
+	int has_room = in->cgroup_fds[0] < 0 &&
+		       (!in->limits.procs || m->tasks + 2 < in->limits.procs);
 
 	/* Looking closely takes time, in which a run that is over its limit goes on. */
 	if (limit && memory_least(m) > limit) {
