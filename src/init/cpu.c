@@ -14,7 +14,6 @@
  */
 #include <asm/unistd_64.h>
 #include <linux/resource.h>
-#include <linux/time.h>
 
 #include "init/cgroup.h"
 #include "init/procfs.h"
@@ -51,7 +50,7 @@ static struct {
 	uint64_t observed_ns; /* what the living used, look by look */
 	uint64_t accounts_ns; /* what accounts had, when last asked */
 	uint64_t asked_ns;    /* when that was */
-	uint64_t last_ns;     /* when that was */
+	uint64_t last_ns;     /* when the last look was */
 	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
 	uint64_t used_last_ns;
 	uint64_t used_ns; /* in all, by the last look */
@@ -64,13 +63,9 @@ static struct {
 	int n_was_stopped;
 } cpu;
 
-void cpu_start(struct init *in)
+void cpu_start(void)
 {
-	struct __kernel_timespec ts = { 0, 0 };
-
-	(void)in;
-	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, RAW_ARG(&ts), 0, 0, 0, 0);
-	cpu.last_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	cpu.last_ns = now_ns();
 	cpu.credit_ns = (int64_t)BURST_NS;
 }
 

@@ -14,6 +14,7 @@
 
 #include <asm/stat.h>
 #include <asm/unistd_64.h>
+#include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/kcmp.h>
 #include <linux/memfd.h>
@@ -55,8 +56,12 @@ static uint64_t machine_shared(struct init *in)
 {
 	char text[MEMINFO_MAX];
 
-	if (proc_read(in->proc_fd, 0, "meminfo", text, sizeof(text)) <= 0)
+	long r = proc_read(in->proc_fd, 0, "meminfo", text, sizeof(text));
+
+	if (r <= 0) {
+		in->proc_error = r < 0 ? r : -ENODATA;
 		return 0;
+	}
 	return proc_field(text, "Shmem:") * KIB;
 }
 
@@ -77,8 +82,11 @@ void hidden_start(struct init *in)
 	long fd = raw2(__NR_memfd_create, "cordon-init", MFD_CLOEXEC);
 
 	outside = machine_shared(in);
-	if (fd < 0)
+	/* Without it shared mappings could not be told from others. */
+	if (fd < 0) {
+		in->watch_error = fd;
 		return;
+	}
 	if (raw_syscall(__NR_fstat, fd, RAW_ARG(&st), 0, 0, 0, 0) == 0)
 		kernel_dev = dev_key(st.st_dev >> 8 & 0xfff,
 				     (st.st_dev & 0xff) | (st.st_dev >> 12 & 0xfff00));

@@ -34,10 +34,13 @@ struct init {
 	uint32_t base_done;	       /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
-	int proc_fd;	/* /proc, where the tree is found */
-	int more_dead;	/* there is more to reap */
-	int reader_pid; /* of a process of ours, 0 = there is none */
-	int has_status; /* how the command ended is known */
+	int proc_fd;	  /* /proc, where the tree is found */
+	int proc_seen;	  /* the tree was found there, since that was last set to 0 */
+	long proc_error;  /* something there could not be read, and not because it is gone */
+	long watch_error; /* limits cannot be watched any more: the run must end */
+	int more_dead;	  /* there is more to reap */
+	int reader_pid;	  /* of a process of ours, 0 = there is none */
+	int has_status;	  /* how the command ended is known */
 	struct wire_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */

@@ -167,8 +167,11 @@ static int add_process(struct init *in, struct list *l, int pid, struct memory *
 	char text[STATUS_MAX];
 	uint64_t tasks, file, anon, pages, most;
 	int at;
+	long r;
 
-	if (proc_read(in->proc_fd, pid, "status", text, sizeof(text)) <= 0)
+	r = proc_read(in->proc_fd, pid, "status", text, sizeof(text));
+	tree_note_error(in, r);
+	if (r <= 0)
 		return 0;
 	tasks = proc_field(text, "Threads:");
 	anon = proc_field(text, "RssAnon:") * KIB;

@@ -87,11 +87,9 @@ enum reader_result reader_count(struct init *in, struct memory *ret)
 	reader.in = in;
 	reader.is_done = 0;
 	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &entries[0].fd, count, 0);
-	if (pid < 0) {
-		/* The machine has no process left: better late than never. */
-		memory_exact(in, ret);
-		return READER_DONE;
-	}
+	/* Not by ourselves, even if there is no process left: the guest may be waiting for that. */
+	if (pid < 0)
+		return READER_LATE;
 	in->reader_pid = (int)pid;
 	for (;;) {
 		uint64_t now;

@@ -97,6 +97,14 @@ static void __attribute__((noreturn)) end_uncovered(struct init *in)
 	fail(in, STAGE_MOUNTS, 17, -EOWNERDEAD);
 }
 
+static void __attribute__((noreturn)) end_unwatched(struct init *in)
+{
+	cgroup_release_cpu(in);
+	tree_kill(in);
+	broker_stop();
+	fail(in, STAGE_LIMITS, 2, in->watch_error);
+}
+
 /* Ends the tree, whatever it does, and tells about it. */
 static void __attribute__((noreturn)) end_tree(struct init *in)
 {
@@ -224,6 +232,8 @@ void supervise(struct init *in)
 		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
 			end_tree(in);
 		next = watch_tick(in);
+		if (in->watch_error)
+			end_unwatched(in);
 		if (in->report.limit != WIRE_LIMIT_NONE && in->report.limit != WIRE_LIMIT_WALL)
 			end_tree(in);
 		wait_for_event(in, poll, next);

@@ -37,6 +37,12 @@ static long open_children(struct init *in, const char *path)
 	return raw_syscall(__NR_openat, in->proc_fd, RAW_ARG(path), O_RDONLY | O_CLOEXEC, 0, 0, 0);
 }
 
+void tree_note_error(struct init *in, long r)
+{
+	if (r < 0 && r != -ENOENT && r != -ESRCH)
+		in->proc_error = r;
+}
+
 /* Ours, also for the reader (reader.h), which is not us. Needs CONFIG_PROC_CHILDREN. */
 static const char *own_children(const struct init *in, char ret[PROC_PATH_MAX])
 {
@@ -66,6 +72,7 @@ static int take_children(struct init *in, const char *path, int *pids, int n)
 	long fd = open_children(in, path), got;
 	int pid = 0;
 
+	tree_note_error(in, fd);
 	if (fd < 0)
 		return n;
 	while ((got = raw_syscall(__NR_read, fd, RAW_ARG(text), sizeof(text), 0, 0, 0)) > 0)
@@ -80,6 +87,7 @@ static int take_children(struct init *in, const char *path, int *pids, int n)
 				pids[n++] = pid;
 			pid = 0;
 		}
+	tree_note_error(in, got);
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	return n;
 }
@@ -90,12 +98,23 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 	int threads[THREADS_MAX];
 	long n_threads = proc_entries(in->proc_fd, parent, "task", threads, THREADS_MAX);
 
+	tree_note_error(in, n_threads);
 	for (long i = 0; i < n_threads; i++) {
 		char path[PROC_PATH_MAX];
 
 		proc_path_in(parent, "task", threads[i], "children", path);
 		n = take_children(in, path, pids, n);
 	}
+	return n;
+}
+
+/* There is always somebody, or we would not look: who finds nobody has not seen anything. */
+static int was_found(struct init *in, int n, long error)
+{
+	if (n > 0)
+		in->proc_seen = 1;
+	else
+		in->proc_error = error < 0 ? error : -ESRCH;
 	return n;
 }
 
@@ -112,7 +131,7 @@ int tree_list(struct init *in, int ret[TREE_MAX])
 		for (long i = 0; i < got; i++)
 			if (ret[i] > 1 && ret[i] != in->reader_pid) /* not us */
 				ret[n++] = ret[i];
-		return n;
+		return was_found(in, n, got);
 	}
 	n = take_children(in, own_children(in, path), ret, 0);
 	for (int i = 0; i < n; i++) {
@@ -121,7 +140,7 @@ int tree_list(struct init *in, int ret[TREE_MAX])
 		else
 			n = add_children_of(in, ret[i], ret, n);
 	}
-	return n;
+	return was_found(in, n, 0);
 }
 
 static int contains(const int *list, int n, int pid)

@@ -7,6 +7,9 @@
 
 #define TREE_MAX 65536 /* processes that are looked at one by one */
 
+/* @r is what reading something of a process gave: remembers an error, unless the process is gone.
+ */
+void tree_note_error(struct init *in, long r);
 /* Opens /proc and checks that the tree can be found there. 0 or -errno. */
 long tree_open(struct init *in);
 /* The processes of the run, in no order; how many (at most TREE_MAX). */

@@ -3,11 +3,11 @@
  * When to look, and what to do about what is seen.
  *
  * Looking costs time, so it is done as seldom as the limit allows. Memory can only be filled so
- * fast: the time that the room left would last at that speed is slept through. Then the machine's
- * free memory is asked, which costs next to nothing; only if it has fallen enough to matter, or
- * some time has passed (it may have stayed the same because others gave some back), or there is
- * hardly any of it (then it says nothing), the tree is counted. A tree in which nothing has run
- * since (rest.h) is not counted again, but for the look that is taken once a second.
+ * fast: the time that the room left would last at that speed is slept through. Then what costs next
+ * to nothing is asked: the machine's free memory, and the time that the tree has had on CPUs. Only
+ * if one of them could mean enough, or some time has passed, the tree is counted. A tree in which
+ * nothing has run since (rest.h) is not counted again, but for the look that is taken once a
+ * second.
  */
 #include "init/watch.h"
 
@@ -36,6 +36,7 @@
 #define LOOK_MAX_NS (1000 * MS)
 #define SLACK_MIN (64 * MIB)
 #define SLICE_NS (MS / 10)
+#define BLIND_MAX 5
 
 static struct {
 	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
@@ -47,6 +48,7 @@ static struct {
 	int is_tight;	     /* free memory says nothing */
 	uint64_t noted;	     /* the tree that was counted, for rest_since() */
 	uint64_t newest;     /* process, then */
+	int n_blind;	     /* looks in a row that saw nothing */
 } watch;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -111,7 +113,9 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 		case READER_DONE:
 			total = memory_total(m);
 			break;
-		case READER_LATE: /* then everything counts in full */
+		case READER_LATE: /* then everything counts in full, but not as a figure */
+			if (!limit || total <= limit)
+				return total;
 			break;
 		case READER_INTERRUPTED:
 			return limit && total > limit ? limit : total;
@@ -239,7 +243,7 @@ void watch_start(struct init *in)
 	if (in->limits.memory_bytes)
 		ask_for_short_slices();
 	memory_start(in);
-	cpu_start(in);
+	cpu_start();
 	watch.look_ns = FIRST_LOOK_NS;
 	watch.look_at_ns = now + FIRST_LOOK_NS;
 	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
@@ -247,16 +251,33 @@ void watch_start(struct init *in)
 									 : ~(uint64_t)0;
 }
 
+/*
+ * A limit that nobody can watch does not hold. A machine that is short of files or memory for a
+ * moment is given that moment.
+ */
+static void note_blindness(struct init *in)
+{
+	if (!in->limits.memory_bytes && !in->limits.cpu_milli && !in->limits.cpu_time_ns &&
+	    !in->limits.end_at_procs)
+		return;
+	if (in->proc_error && ++watch.n_blind > BLIND_MAX)
+		in->watch_error = in->proc_error;
+	else if (!in->proc_error && in->proc_seen)
+		watch.n_blind = 0;
+}
+
 uint64_t watch_tick(struct init *in)
 {
 	uint64_t now = now_ns(), next;
 
+	in->proc_error = in->proc_seen = 0;
 	if (now >= watch.memory_at_ns)
 		watch_memory(in, now);
 	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
 		watch.cpu_at_ns = now + cpu_tick(in, now);
 	if (now >= watch.look_at_ns)
 		look_around(in, now);
+	note_blindness(in);
 	/* Who can wait may as well come earlier: one wake-up does for both. */
 	if (cpu_is_at_rest())
 		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);

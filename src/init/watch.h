@@ -19,7 +19,7 @@ void watch_release(struct init *in);
 void watch_end(struct init *in);
 
 /* cpu.c: CPU time of the whole tree and its share of the CPUs. Returns as watch_tick(). */
-void cpu_start(struct init *in);
+void cpu_start(void);
 uint64_t cpu_tick(struct init *in, uint64_t now);
 void cpu_release(struct init *in);
 /* CPU time that was seen to be used, by whomever. */

@@ -148,6 +148,15 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 			err->stage = STAGE_MOUNTS;
 		return -1;
 	}
+	if (rep->stage == STAGE_LIMITS && rep->op == 2) {
+		cordon_err(err, CORDON_E_SYSTEM, rep->sys_errno,
+			   "the limits of the tree could not be watched any more; the command was "
+			   "ended");
+		cordon_err_hint(err, "is the machine out of memory or open files?");
+		if (err)
+			err->stage = STAGE_LIMITS;
+		return -1;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		if (steps[i].stage == (int)rep->stage && steps[i].op == rep->op)
 			what = steps[i].what;
