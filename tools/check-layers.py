@@ -19,11 +19,13 @@ LAYERS = {
     "src/uapi": 0,
     "src/sys": 1,
     "src/seccomp": 1,
+    "src/net": 1,
     "src/policy": 2,
     "src/probe": 2,
     "src/discover": 2,
     "src/plan": 3,
     "src/init": 4,
+    "src/gateway": 4,
     "src/launch": 4,
     "src/api": 5,
     "cmd/cordon": 6,
@@ -32,8 +34,12 @@ LAYERS = {
 # (from, to) within one layer. Never both directions.
 SIBLINGS = set()
 
-# The freestanding init shares formats and constants with the library, not code that needs libc.
-INIT_MAY_INCLUDE = {"src/init", "src/base", "src/uapi", "src/sys", "src/seccomp", "src/plan"}
+# The freestanding programs share formats, constants and parsers with the library, not code that
+# needs libc.
+FREESTANDING = {
+    "src/init": {"src/init", "src/base", "src/uapi", "src/sys", "src/seccomp", "src/net", "src/plan"},
+    "src/gateway": {"src/gateway", "src/base", "src/uapi", "src/sys", "src/net"},
+}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
@@ -58,7 +64,7 @@ def resolve(name, path, root):
 def allowed(source, target):
     if target == source or target == "include/cordon":
         return True
-    if source == "src/init" and target not in INIT_MAY_INCLUDE:
+    if target not in FREESTANDING.get(source, {target}):
         return False
     if LAYERS[target] < LAYERS[source]:
         return True
