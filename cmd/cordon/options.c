@@ -17,7 +17,7 @@
 #define ALL 0xff
 
 static_assert(VERB_MAX <= 8, "struct option keeps the verbs in eight bits");
-static_assert(OPT_MAX <= 32, "struct parsed keeps the options seen in 32 bits");
+static_assert(OPT_MAX <= 64, "struct parsed keeps the options seen in 64 bits");
 
 /* clang-format off */
 const struct option option_table[OPT_MAX] = {
@@ -38,6 +38,17 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_ENV] = { "env", 'e', GROUP_FILES, COMPLETE_NONE, POLICY, "NAME[=VALUE]", "env.pass",
 		NULL,
 		"pass on or set an environment variable" },
+
+	[OPT_NET_ALLOW] = { "net-allow", 0, GROUP_NET, COMPLETE_NONE, POLICY, "HOST", "net.allow", NULL,
+		"let it connect to HOST[:PORT,...] (may be repeated)" },
+	[OPT_NET_DENY] = { "net-deny", 0, GROUP_NET, COMPLETE_NONE, POLICY, "HOST", "net.deny", NULL,
+		"but not to HOST[:PORT,...] (may be repeated)" },
+	[OPT_PUBLISH] = { "publish", 0, GROUP_NET, COMPLETE_NONE, POLICY, "PORT", "net.publish", NULL,
+		"[HOSTPORT:]PORT of it answers at 127.0.0.1" },
+	[OPT_NET_MAX] = { "net-max", 0, GROUP_NET, COMPLETE_NONE, POLICY, "SIZE", "net.max", NULL,
+		"bytes both ways together (64M, 2G)" },
+	[OPT_NET_LOG] = { "net-log", 0, GROUP_NET, COMPLETE_FILE, RUN, "FILE", NULL, NULL,
+		"write one JSON line per connection to FILE" },
 
 	[OPT_PRESET] = { "preset", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "NAME", NULL,
 		"agent python node build strict",
@@ -112,6 +123,7 @@ const struct option option_table[OPT_MAX] = {
 
 const char *const option_group_names[GROUP_MAX] = {
 	[GROUP_FILES] = "Files and environment",
+	[GROUP_NET] = "Network",
 	[GROUP_POLICY] = "Policy",
 	[GROUP_LIMITS] = "Limits",
 	[GROUP_RESULT] = "Output",

@@ -32,6 +32,11 @@ enum option_id {
 	OPT_COMMANDS,
 	OPT_CWD,
 	OPT_ENV,
+	OPT_NET_ALLOW,
+	OPT_NET_DENY,
+	OPT_PUBLISH,
+	OPT_NET_MAX,
+	OPT_NET_LOG,
 	OPT_PRESET,
 	OPT_POLICY,
 	OPT_ISOLATION,
@@ -62,6 +67,7 @@ enum option_id {
 
 enum option_group {
 	GROUP_FILES = 0,
+	GROUP_NET,
 	GROUP_POLICY,
 	GROUP_LIMITS,
 	GROUP_RESULT,

@@ -67,6 +67,8 @@ static void write_value(struct json_writer *w, const struct cordon_policy *polic
 	case POLICY_TYPE_COMMANDS:
 	case POLICY_TYPE_LAYERS:
 	case POLICY_TYPE_LIMITS:
+	case POLICY_TYPE_NET_RULES:
+	case POLICY_TYPE_PUBLISH:
 		write_list(w, name, at);
 		break;
 	case POLICY_TYPE_ENV_VALUES:

@@ -159,6 +159,8 @@ static int read_value(struct reader *rd, const struct policy_key *key,
 	case POLICY_TYPE_COMMANDS:
 	case POLICY_TYPE_LAYERS:
 	case POLICY_TYPE_LIMITS:
+	case POLICY_TYPE_NET_RULES:
+	case POLICY_TYPE_PUBLISH:
 		return read_list(rd, key, value);
 	case POLICY_TYPE_ENV_VALUES:
 		return read_env(rd, key, value);

@@ -106,6 +106,46 @@ const struct policy_key policy_keys[] = {
 		       "executed.",
 	},
 	{
+		.name = "net.allow",
+		.type = POLICY_TYPE_NET_RULES,
+		.offset = AT(net_allow),
+		.flag = "net-allow",
+		.arg = "HOST[:PORT,...]",
+		.default_text = "nothing: there is no network",
+		.doc = "Hosts that can be connected to: names, *.NAME, addresses, networks or "
+		       "localhost; without ports 80 and 443.",
+	},
+	{
+		.name = "net.deny",
+		.type = POLICY_TYPE_NET_RULES,
+		.offset = AT(net_deny),
+		.flag = "net-deny",
+		.arg = "HOST[:PORT,...]",
+		.default_text = "nothing",
+		.doc = "Exceptions from net.allow, in the same form; without ports all of them.",
+	},
+	{
+		.name = "net.publish",
+		.type = POLICY_TYPE_PUBLISH,
+		.offset = AT(net_publish),
+		.flag = "publish",
+		.arg = "[[ADDRESS:]HOSTPORT:]PORT[/tcp|/udp]",
+		.default_text = "nothing",
+		.doc = "Ports inside that the host can connect to, at 127.0.0.1 unless an address "
+		       "is given.",
+	},
+	{
+		.name = "net.max",
+		.type = POLICY_TYPE_SIZE,
+		.offset = AT(net_max_bytes),
+		.min = 1,
+		.max = SIZE_MAX_ANY,
+		.flag = "net-max",
+		.arg = "SIZE",
+		.default_text = "none",
+		.doc = "Bytes that can go through the network in both directions together.",
+	},
+	{
 		.name = "limits.wall",
 		.type = POLICY_TYPE_DURATION,
 		.offset = AT(wall_ms),
@@ -288,9 +328,8 @@ const char *const policy_limit_names[] = {
 const size_t policy_limit_names_count = ARRAY_SIZE(policy_limit_names);
 
 /* Keys of a document that are no settings; a typo may mean one of them. */
-static const char *const document_keys[] = {
-	"preset", "version", "$schema", "fs", "env", "limits"
-};
+static const char *const document_keys[] = { "preset", "version", "$schema", "fs",
+					     "env",    "net",	  "limits" };
 
 const struct policy_key *policy_key_find(const char *name)
 {
@@ -329,5 +368,6 @@ int policy_type_is_list(enum policy_type type)
 {
 	return type == POLICY_TYPE_PATHS || type == POLICY_TYPE_ENV_NAMES ||
 	       type == POLICY_TYPE_ENV_VALUES || type == POLICY_TYPE_COMMANDS ||
-	       type == POLICY_TYPE_LAYERS || type == POLICY_TYPE_LIMITS;
+	       type == POLICY_TYPE_LAYERS || type == POLICY_TYPE_LIMITS ||
+	       type == POLICY_TYPE_NET_RULES || type == POLICY_TYPE_PUBLISH;
 }

@@ -16,6 +16,8 @@ enum policy_type {
 	POLICY_TYPE_ENV_NAMES,	/* list of NAME or PREFIX* */
 	POLICY_TYPE_ENV_VALUES, /* NAME=VALUE; in JSON an object */
 	POLICY_TYPE_COMMANDS,	/* list of program names or paths */
+	POLICY_TYPE_NET_RULES,	/* list of HOST[:PORT,...] */
+	POLICY_TYPE_PUBLISH,	/* list of [[ADDRESS:]HOSTPORT:]PORT[/tcp|/udp] */
 	POLICY_TYPE_DURATION,	/* milliseconds */
 	POLICY_TYPE_COUNT,	/* whole number */
 	POLICY_TYPE_SIZE,	/* bytes */

@@ -14,6 +14,7 @@ void policy_init(struct cordon_policy *policy)
 	policy->cpu_milli = policy->cpu_time_ms = policy->open_files = -1;
 	policy->disk_bytes = policy->file_size_bytes = policy->output_bytes = -1;
 	policy->output_end = -1;
+	policy->net_max_bytes = -1;
 	policy->isolation = -1;
 }
 

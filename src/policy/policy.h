@@ -35,6 +35,10 @@ struct cordon_policy {
 	struct strlist commands; /* program names or paths; meaningful if commands_set */
 	int commands_set;	 /* an empty list allows nothing but the command itself */
 
+	struct strlist net_allow, net_deny; /* rules as net_rule_format() writes them */
+	struct strlist net_publish;	    /* as net_publish_format() writes them */
+	int64_t net_max_bytes;
+
 	int64_t wall_ms, grace_ms, memory_bytes, procs, cpu_milli, cpu_time_ms, open_files;
 	int64_t disk_bytes, file_size_bytes, output_bytes;
 	int output_end;		    /* -1 unset, 0 cut the stream, 1 end the run */

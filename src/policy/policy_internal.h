@@ -38,6 +38,16 @@ int64_t *policy_number(struct cordon_policy *policy, const struct policy_key *ke
 int *policy_choice(struct cordon_policy *policy, const struct policy_key *key);
 const char **policy_string(struct cordon_policy *policy, const struct policy_key *key);
 
+/* Adds a checked @text to a list that does not have it yet. */
+int policy_add_entry(struct cordon_policy *policy, const struct policy_key *key, const char *text,
+		     struct cordon_error *err) CHECK_RESULT;
+
+/* The types of the group "net", for policy_put(). */
+int policy_put_net_rule(struct cordon_policy *policy, const struct policy_key *key,
+			const char *text, struct cordon_error *err) CHECK_RESULT;
+int policy_put_publish(struct cordon_policy *policy, const struct policy_key *key, const char *text,
+		       struct cordon_error *err) CHECK_RESULT;
+
 /* "unknown key '...'" with a suggestion. */
 int policy_unknown_key(const char *name, struct cordon_error *err);
 

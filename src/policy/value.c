@@ -62,7 +62,7 @@ void policy_touch(struct cordon_policy *policy, const struct policy_key *key)
 		policy->commands_set = 1;
 }
 
-static int add_entry(struct cordon_policy *policy, const struct policy_key *key, const char *text,
+int policy_add_entry(struct cordon_policy *policy, const struct policy_key *key, const char *text,
 		     struct cordon_error *err)
 {
 	struct strlist *list = policy_list(policy, key);
@@ -124,7 +124,7 @@ static int put_path(struct cordon_policy *policy, const struct policy_key *key, 
 	if (r < 0)
 		return r;
 	return key->type == POLICY_TYPE_PATH ? put_string(policy, key, path, err)
-					     : add_entry(policy, key, path, err);
+					     : policy_add_entry(policy, key, path, err);
 }
 
 static int put_command(struct cordon_policy *policy, const struct policy_key *key, const char *text,
@@ -183,7 +183,7 @@ static int put_env_name(struct cordon_policy *policy, const struct policy_key *k
 				  "%s: '*' alone would pass every variable with its secrets; give "
 				  "names or a prefix",
 				  key->name);
-	return add_entry(policy, key, text, err);
+	return policy_add_entry(policy, key, text, err);
 }
 
 /* The later value of a name wins, at the place of the earlier one. */
@@ -214,7 +214,7 @@ static int put_env_value(struct cordon_policy *policy, const struct policy_key *
 		list->v[i] = copy;
 		return 0;
 	}
-	return add_entry(policy, key, text, err);
+	return policy_add_entry(policy, key, text, err);
 }
 
 static int unknown_name(const struct policy_key *key, const char *text, const char *what,
@@ -257,7 +257,7 @@ static int put_layer(struct cordon_policy *policy, const struct policy_key *key,
 
 	for (i = 0; i < policy_layer_names_count; i++)
 		if (strcmp(text, policy_layer_names[i]) == 0)
-			return add_entry(policy, key, text, err);
+			return policy_add_entry(policy, key, text, err);
 	if (strncmp(text, with_abi, sizeof(with_abi) - 1) == 0) {
 		r = units_parse_count(text + sizeof(with_abi) - 1, &abi, err);
 		if (r < 0) {
@@ -268,7 +268,7 @@ static int put_layer(struct cordon_policy *policy, const struct policy_key *key,
 			return cordon_err(err, CORDON_E_POLICY, 0,
 					  "%s: '%.40s' is no version of Landlock's interface",
 					  key->name, text);
-		return add_entry(policy, key, text, err);
+		return policy_add_entry(policy, key, text, err);
 	}
 	return unknown_name(key, text, "layer", policy_layer_names, policy_layer_names_count, err);
 }
@@ -278,7 +278,7 @@ static int put_limit_name(struct cordon_policy *policy, const struct policy_key 
 {
 	for (size_t i = 0; i < policy_limit_names_count; i++)
 		if (strcmp(text, policy_limit_names[i]) == 0)
-			return add_entry(policy, key, text, err);
+			return policy_add_entry(policy, key, text, err);
 	return unknown_name(key, text, "limit", policy_limit_names, policy_limit_names_count, err);
 }
 
@@ -413,6 +413,10 @@ int policy_put(struct cordon_policy *policy, const struct policy_key *key, const
 		return put_layer(policy, key, text, err);
 	case POLICY_TYPE_LIMITS:
 		return put_limit_name(policy, key, text, err);
+	case POLICY_TYPE_NET_RULES:
+		return policy_put_net_rule(policy, key, text, err);
+	case POLICY_TYPE_PUBLISH:
+		return policy_put_publish(policy, key, text, err);
 	case POLICY_TYPE_USER:
 		return put_user(policy, key, text, err);
 	case POLICY_TYPE_MAX:

@@ -43,7 +43,13 @@ static const struct {
 	{ "{\"fs.read\": []}", "p.json:1:2: unknown key 'fs.read'" },
 	{ "{\"limit\": {}}", "p.json:1:2: unknown key 'limit' (did you mean 'limits'?)" },
 	{ "{\"presets\": []}", "p.json:1:2: unknown key 'presets' (did you mean 'preset'?)" },
-	{ "{\"net\": {\"allow\": []}}", "p.json:1:2: unknown key 'net'" },
+	{ "{\"nett\": {\"allow\": []}}", "p.json:1:2: unknown key 'nett' (did you mean 'net'?)" },
+	{ "{\"net\": {\"allow\": \"x\"}}",
+	  "p.json:1:19: net.allow must be a list of strings, not a string" },
+	{ "{\"net\": {\"allow\": [\"x\", \"y:53\"]}}",
+	  "p.json:1:25: net.allow: 'y:53' names port 53, which cannot be allowed" },
+	{ "{\"net\": {\"publish\": [80]}}",
+	  "p.json:1:22: net.publish must be a list of strings, not a whole number" },
 	{ "{\"\": 1}", "p.json:1:2: unknown key ''" },
 	{ "{\"fs\": []}", "p.json:1:8: fs must be an object, not a list" },
 	{ "{\"fs\": {\"\": 1}}", "p.json:1:9: unknown key 'fs.' (did you mean 'fs'?)" },
@@ -154,6 +160,11 @@ static const char full[] =
 	"  \"env\": {\n    \"pass\": [\n      \"LC_*\"\n    ],\n"
 	"    \"set\": {\n      \"K\": \"a=b\\n\",\n      \"L\": \"\"\n    }\n  },\n"
 	"  \"commands\": [\n    \"git\",\n    \"./tool\"\n  ],\n"
+	"  \"net\": {\n    \"allow\": [\n      \"example.com:80,443\",\n"
+	"      \"[2001:db8::/32]:22\"\n    ],\n"
+	"    \"deny\": [\n      \"*.example.com\",\n      \"10.0.0.0/8:443\"\n    ],\n"
+	"    \"publish\": [\n      \"0:8080\",\n      \"[::1]:1:2/udp\"\n    ],\n"
+	"    \"max\": \"2G\"\n  },\n"
 	"  \"limits\": {\n    \"wall\": \"1500ms\",\n    \"grace\": \"0ms\",\n"
 	"    \"memory\": \"64M\",\n    \"procs\": 64,\n    \"cpu\": 0.5,\n"
 	"    \"cpu_time\": \"2s\",\n    \"open_files\": 256,\n    \"disk\": \"1G\",\n"
@@ -165,7 +176,9 @@ static const char full[] =
 
 static void test_round_trip(void)
 {
-	static const char *const texts[] = { full, "{}", "{\n  \"commands\": []\n}",
+	static const char *const texts[] = { full, "{}",
+					     "{\n  \"net\": {\n    \"max\": \"1\"\n  }\n}",
+					     "{\n  \"commands\": []\n}",
 					     "{\n  \"fs\": {\n    \"protect\": false\n  }\n}" };
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {

@@ -58,6 +58,15 @@ static const struct {
 	{ { "preset:python", "env.set=PYTHONUNBUFFERED=" }, "\"PYTHONUNBUFFERED\":\"\"" },
 	{ { "require=pid", "{\"require\":[\"net\"]}", "require=pid,landlock:4" },
 	  "{\"require\":[\"pid\",\"net\",\"landlock:4\"]}" },
+	/* Rules as they are written best, so each is there once. */
+	{ { "net.allow=Example.COM.", "{\"net\":{\"allow\":[\"example.com:443,80\",\"x:22\"]}}" },
+	  "{\"net\":{\"allow\":[\"example.com:80,443\",\"x:22\"]}}" },
+	{ { "net.deny=x", "net.allow=x", "{\"net\":{\"deny\":[]}}" },
+	  "{\"net\":{\"allow\":[\"x:80,443\"],\"deny\":[\"x\"]}}" },
+	{ { "{\"net\":{\"allow\":[]}}" }, "{}" },
+	{ { "net.publish=80", "net.publish=127.0.0.1:80:80", "net.publish=80/tcp" },
+	  "{\"net\":{\"publish\":[\"80\",\"80/tcp\"]}}" },
+	{ { "net.max=1M", "{\"net\":{\"max\":4096}}" }, "{\"net\":{\"max\":\"4K\"}}" },
 	{ { "user=5", "{\"user\":\"6:7\"}" }, "{\"user\":\"6:7\"}" },
 	{ { "cwd=/a", "{\"cwd\":\"/b\"}" }, "{\"cwd\":\"/b\"}" },
 };

@@ -11,6 +11,7 @@
 #include "base/json_write.h"
 #include "base/strbuf.h"
 #include "base/units.h"
+#include "net/gateway_format.h"
 #include "policy/keys.h"
 #include "policy/policy.h"
 #include "policy/presets.h"
@@ -36,7 +37,13 @@ static void write_path_limits(struct json_writer *w)
 
 static void write_items(struct json_writer *w, enum policy_type type)
 {
-	json_int(w, "maxItems", POLICY_LIST_MAX);
+	int max = POLICY_LIST_MAX;
+
+	if (type == POLICY_TYPE_NET_RULES)
+		max = NET_RULES_MAX;
+	else if (type == POLICY_TYPE_PUBLISH)
+		max = GATEWAY_PUBLISH_MAX;
+	json_int(w, "maxItems", max);
 	json_open_object(w, "items");
 	if (type == POLICY_TYPE_ENV_NAMES) {
 		json_string(w, "type", "string");
@@ -58,6 +65,15 @@ static void write_items(struct json_writer *w, enum policy_type type)
 		for (size_t i = 0; i < policy_limit_names_count; i++)
 			json_string(w, NULL, policy_limit_names[i]);
 		json_close_array(w);
+	} else if (type == POLICY_TYPE_NET_RULES) {
+		json_string(w, "type", "string");
+		json_int(w, "maxLength", NET_RULE_TEXT_MAX - 1);
+		json_string(w, "pattern", "^[0-9A-Za-z_.:,*/\\[\\]-]+$");
+	} else if (type == POLICY_TYPE_PUBLISH) {
+		json_string(w, "type", "string");
+		json_string(w, "pattern",
+			    "^(((\\[[0-9A-Fa-f:.]+\\]|[0-9.]+):)?[0-9]{1,5}:)?"
+			    "[1-9][0-9]{0,4}(/(tcp|udp))?$");
 	} else {
 		write_path_limits(w);
 	}
@@ -96,6 +112,8 @@ static void write_key(struct json_writer *w, const struct policy_key *key, const
 	case POLICY_TYPE_ENV_NAMES:
 	case POLICY_TYPE_LAYERS:
 	case POLICY_TYPE_LIMITS:
+	case POLICY_TYPE_NET_RULES:
+	case POLICY_TYPE_PUBLISH:
 		open_item(w, key, name, "array");
 		write_items(w, key->type);
 		break;

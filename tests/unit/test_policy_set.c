@@ -4,6 +4,7 @@
 
 #include <cordon/run.h>
 
+#include "net/gateway_format.h"
 #include "policy/keys.h"
 #include "policy/policy.h"
 #include "tap.h"
@@ -47,6 +48,17 @@ static const struct {
 	{ "commands", "git,", "commands: a program name must not be empty" },
 	{ "commands", "..", "commands: '..' is not a program" },
 	{ "commands", "bin/", "commands: 'bin/' is not a program" },
+	{ "net.allow", "", "net.allow: '' is empty" },
+	{ "net.allow", "https://example.com/", "net.allow: 'https://example.com/' is a URL" },
+	{ "net.allow", "x:53", "net.allow: 'x:53' names port 53, which cannot be allowed" },
+	{ "net.allow", "a b", "net.allow: 'a b' has a space or control character in it" },
+	{ "net.allow", "a\x1b", "net.allow: 'a\\x1b' has a space or control character in it" },
+	{ "net.deny", "10.0.0.1/8", "net.deny: '10.0.0.1/8' has bits set behind its prefix" },
+	{ "net.deny", "*", "net.deny: '*' has a * where none can be" },
+	{ "net.publish", "0", "net.publish: '0' has a port inside that is none (1 to 65535)" },
+	{ "net.publish", "80/sctp",
+	  "net.publish: '80/sctp' ends in a protocol that is neither tcp nor udp" },
+	{ "net.max", "0", "net.max must be at least 1, not 0" },
 	{ "limits.wall", "", "limits.wall: a duration is missing (such as 500ms, 30s or 5m)" },
 	{ "limits.wall", "0", "limits.wall must be at least 1ms, not 0ms" },
 	{ "limits.wall", "0.1ms", "limits.wall must be at least 1ms, not 0ms" },
@@ -153,6 +165,17 @@ static void test_values(void)
 	SET("commands", "git,./tool");
 	SET("commands", "git");
 	CHECK_INT(p->commands.n, 2);
+	CHECK_INT(p->net_max_bytes, -1);
+	SET("net.allow", "Example.com");
+	SET("net.allow", "example.com:443,80");
+	SET("net.deny", "a.example.com");
+	SET("net.publish", "0:8080/tcp");
+	SET("net.max", "1G");
+	CHECK_INT(p->net_allow.n, 1);
+	CHECK_STR(p->net_allow.v[0], "example.com:80,443");
+	CHECK_STR(p->net_deny.v[0], "a.example.com");
+	CHECK_STR(p->net_publish.v[0], "0:8080/tcp");
+	CHECK_INT(p->net_max_bytes, 1 << 30);
 	SET("limits.wall", "1.5s");
 	CHECK_INT(p->wall_ms, 1500);
 	SET("limits.procs", "64");
@@ -185,6 +208,68 @@ static void test_values(void)
 	SET("user", "1000:100");
 	CHECK_STR(p->user, "1000:100");
 	CHECK_STR(err.msg, "");
+	cordon_policy_free(p);
+}
+
+static void test_net_hints(void)
+{
+	struct cordon_policy *p = fresh();
+	struct cordon_error err;
+
+	cordon_policy_set(p, "net.deny", "10.0.0.1/8", &err);
+	CHECK_STR(err.hint, "the network is 10.0.0.0/8");
+	cordon_policy_set(p, "net.allow",
+			  "b\xc3\xbc"
+			  "cher.example",
+			  &err);
+	CHECK_STR(err.hint, "write the name in its ASCII form, which begins with xn--");
+	CHECK_INT(cordon_policy_set(p, "net.allow", "x:53", NULL), -CORDON_E_POLICY);
+	cordon_policy_free(p);
+}
+
+static void test_net_bounds(void)
+{
+	struct cordon_policy *p = fresh();
+	struct cordon_error err;
+	char text[64];
+
+	for (int i = 0; i < NET_RULES_MAX; i++) {
+		snprintf(text, sizeof(text), "h%d.example", i);
+		SET("net.allow", text);
+		SET("net.deny", text);
+	}
+	SET("net.allow", "h0.example:443,80");
+	CHECK_INT(cordon_policy_set(p, "net.allow", "one.more", &err), -CORDON_E_POLICY);
+	CHECK_STR(err.msg, "net.allow has more than 256 rules");
+	CHECK_INT(cordon_policy_set(p, "net.deny", "one.more", &err), -CORDON_E_POLICY);
+	CHECK_STR(err.msg, "net.deny has more than 256 rules");
+	cordon_policy_free(p);
+
+	p = fresh();
+	for (int i = 0; i < NET_PORTS_MAX; i += 2) {
+		snprintf(text, sizeof(text), "[2001:db8::%d]:%d,%d", i + 1, 1000 + i, 1001 + i);
+		SET("net.allow", text);
+	}
+	SET("net.allow", "example.com:1000,1001,1063");
+	CHECK_INT(cordon_policy_set(p, "net.allow", "example.com", &err), -CORDON_E_POLICY);
+	CHECK_STR(err.msg, "net.allow: the rules name more than 64 different ports");
+	CHECK_INT(p->net_allow.n, NET_PORTS_MAX / 2 + 1);
+	/* It is about listeners, which rules to deny do not need. */
+	for (int i = 0; i < NET_PORTS_MAX + 2; i++) {
+		snprintf(text, sizeof(text), "example.com:%d", 2000 + i);
+		SET("net.deny", text);
+	}
+	cordon_policy_free(p);
+
+	p = fresh();
+	for (int i = 1; i < GATEWAY_PUBLISH_MAX; i += 2) {
+		snprintf(text, sizeof(text), "%d", i);
+		SET("net.publish", text);
+	}
+	SET("net.publish", "1:1");
+	CHECK_INT(cordon_policy_set(p, "net.publish", "99/udp", &err), -CORDON_E_POLICY);
+	CHECK_STR(err.msg, "net.publish has more than 32 ports, TCP and UDP counted apart");
+	CHECK_STR(err.hint, "write /tcp or /udp where only one is needed");
 	cordon_policy_free(p);
 }
 
@@ -297,5 +382,5 @@ static void test_key_table(void)
 	CHECK(!policy_key_is_group(""));
 }
 
-TAP_MAIN(test_refusals, test_values, test_a_failed_list_adds_nothing, test_maxima, test_misuse,
-	 test_key_table)
+TAP_MAIN(test_refusals, test_values, test_net_hints, test_net_bounds,
+	 test_a_failed_list_adds_nothing, test_maxima, test_misuse, test_key_table)
