@@ -3,8 +3,8 @@
 # Usage: check-init-symbols.sh BUILD_DIR
 #
 # Code that runs between clone and exec must not call into a C library: no heap, no stdio, no locale,
-# no locks. Two places have such code:
-#   cordon-init                  freestanding; its objects may need only what they define themselves
+# no locks; and the gateway has no C library to be attacked in. Three places have such code:
+#   cordon-init, cordon-gateway  freestanding; their objects may need only what they define themselves
 #   src/launch/child.c           runs in a vfork child that borrows the caller's memory; may need only
 #                                the names below
 set -uo pipefail
@@ -20,19 +20,21 @@ child_allowed="$compiler"
 undefined() { nm -u --format=posix "$@" 2>/dev/null | awk 'NF >= 2 && $2 == "U" { print $1 }' | sort -u; }
 defined() { nm --defined-only --format=posix "$@" 2>/dev/null | awk 'NF >= 2 && $2 ~ /^[A-TV-Z]$/ { print $1 }' | sort -u; }
 
-mapfile -t init_objects < <(find "$build/src/init/cordon-init.p" -name '*.o')
-if [ ${#init_objects[@]} -eq 0 ]; then
-	echo "no objects of cordon-init in $build"
-	status=1
-else
-	left=$(comm -23 <(undefined "${init_objects[@]}") <(defined "${init_objects[@]}") |
+for program in init gateway; do
+	mapfile -t objects < <(find "$build/src/$program/cordon-$program.p" -name '*.o')
+	if [ ${#objects[@]} -eq 0 ]; then
+		echo "no objects of cordon-$program in $build"
+		status=1
+		continue
+	fi
+	left=$(comm -23 <(undefined "${objects[@]}") <(defined "${objects[@]}") |
 		grep -vxF _GLOBAL_OFFSET_TABLE_)
 	if [ -n "$left" ]; then
-		echo "cordon-init needs what it does not define:"
+		echo "cordon-$program needs what it does not define:"
 		printf '%s\n' "$left"
 		status=1
 	fi
-fi
+done
 
 mapfile -t child_objects < <(find "$build/src" -path '*cordon-launch.a.p/*' -name '*child.c.o')
 if [ ${#child_objects[@]} -eq 0 ]; then

@@ -27,6 +27,7 @@ LISTS = [
     ("src/discover/meson.build", "discover_sources", "*.c"),
     ("src/plan/meson.build", "plan_sources", "*.c"),
     ("src/init/meson.build", "init_sources", "*.[cS]"),
+    ("src/gateway/meson.build", "gateway_sources", "*.c"),
     ("src/launch/meson.build", "launch_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),
     ("cmd/cordon/meson.build", "command_sources", "*.c"),

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "launch/init_image.h"
+#include "launch/image.h"
 #include "launch/launch.h"
 #include "sys/calls.h"
 

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon-gateway: the process through which all allowed network traffic of one sandbox goes.
+ *
+ * Theory of operation. Inside the sandbox's net namespace every address leads to the loopback
+ * device, and init has opened a listener on each allowed port and on 53. They belong to this
+ * process, which itself lives in the host's net namespace. A connection that arrives tells by its
+ * own address where it wanted to go: an address out of the pool stands for the one name it was
+ * given out for (names.c, dns.c), any other for itself. Whether that is allowed is decided by
+ * net/rule.h and by nothing else; then the name is resolved here (resolve.c), each address it has
+ * is judged again, one of them is dialled (dial.c), and bytes are moved without looking at them
+ * (flow.c), but for what has to be read first: a TLS hello on port 443, every HTTP head on port 80.
+ *
+ * It is freestanding like init: no libc, no heap, no threads. All it ever uses is in the tables
+ * below, so there is nothing in it that a guest can make grow. It confines itself before it looks
+ * at the first byte from inside (confine.c). Nobody waits for it: it ends when the supervisor's
+ * socket does, and if it dies the listeners die with it and connecting is refused.
+ */
+#ifndef GATEWAY_GATEWAY_H
+#define GATEWAY_GATEWAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "net/gateway_format.h"
+#include "sys/raw.h"
+
+#define CTL_FD 0 /* the supervisor's socket */
+#define EVENTS_MAX 64
+#define NEVER (~(uint64_t)0)
+#define MS ((uint64_t)1000000)
+#define SECOND (1000 * MS)
+
+struct gateway;
+
+/* Something that is waited for. Part of what owns it. */
+struct watch {
+	int fd; /* -1 = nothing */
+	void (*ready)(struct gateway *g, struct watch *w, uint32_t events);
+	void *owner;
+};
+
+/* struct epoll_event as the kernel packs it */
+struct event {
+	uint32_t events;
+	struct watch *watch;
+} __attribute__((packed));
+
+struct gateway {
+	const struct gateway_config *config; /* read-only */
+	struct gateway_account *account;     /* the supervisor sees it, too */
+	struct net_rules rules;
+	int epoll_fd;
+	int life_fd;  /* pidfd of the supervisor */
+	int init_fd;  /* socket to init */
+	int log_fd;   /* -1 = none */
+	int spare_fd; /* for a connection that has to be turned away */
+	int publish_fds[GATEWAY_PUBLISH_MAX];
+	bool has_v6; /* inside */
+	uint32_t max_connections;
+	uint64_t now_ns;     /* when the loop last woke up */
+	uint64_t wake_ns;    /* and when it has to at the latest */
+	bool is_over;	     /* no more than what is on its way */
+	bool is_cut_short;   /* not even that */
+	uint64_t drained_ns; /* it may take until then */
+	/* of this turn of the loop */
+	struct event events[EVENTS_MAX];
+	int n_events, at_event;
+};
+
+/* loop.c */
+#define WATCH_IN 0x1u
+#define WATCH_PRI 0x2u
+#define WATCH_OUT 0x4u
+#define WATCH_ERR 0x8u
+#define WATCH_HUP 0x10u
+#define WATCH_RDHUP 0x2000u
+#define WATCH_EDGE (1u << 31)
+/* Both directions, told once per change. */
+#define WATCH_ALL (WATCH_IN | WATCH_PRI | WATCH_OUT | WATCH_RDHUP | WATCH_EDGE)
+/* 0 or -errno. The descriptor belongs to the watch from then on, if it succeeds. */
+long watch_open(struct gateway *g, struct watch *w, int fd, uint32_t events,
+		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner);
+/* Closes the descriptor; what this turn still has for it is forgotten. */
+void watch_close(struct gateway *g, struct watch *w);
+/* Takes it out of the loop and gives the descriptor back, open. */
+int watch_release(struct gateway *g, struct watch *w);
+/* The loop wakes up at that time and calls every module's _expire(). */
+void wake_at(struct gateway *g, uint64_t when_ns);
+uint64_t clock_now(void);
+void run_loop(struct gateway *g);
+
+/* sock.c: system calls in their usual shape; all return >= 0 or -errno */
+union sock_addr {
+	uint16_t family;
+	struct {
+		uint16_t family, port; /* port in network order */
+		uint8_t addr[4], zero[8];
+	} v4;
+	struct {
+		uint16_t family, port;
+		uint32_t flow;
+		uint8_t addr[16];
+		uint32_t scope;
+	} v6;
+};
+long sock_open(bool is_v6, bool is_stream); /* in the host's net namespace, non-blocking */
+/* The next connection, or -errno; one for which there is no descriptor is turned away. */
+long sock_accept(struct gateway *g, int fd);
+long sock_connect(int fd, const struct net_addr *addr, uint16_t port);
+/* The same for a socket of either family: IPv6 ones take IPv4 addresses in their mapped form. */
+long sock_connect_as(int fd, bool is_v6_socket, const struct net_addr *addr, uint16_t port);
+long sock_local(int fd, struct net_addr *ret, uint16_t *ret_port);
+long sock_peer(int fd, struct net_addr *ret, uint16_t *ret_port);
+long sock_error(int fd); /* 0, or -errno with which connecting failed */
+long sock_recv(int fd, void *data, size_t len);
+long sock_send(int fd, const void *data, size_t len);
+void sock_no_delay(int fd);
+void sock_reset_on_close(int fd); /* closing sends RST instead of FIN */
+size_t sock_fill(union sock_addr *ret, const struct net_addr *addr, uint16_t port);
+void sock_read(const union sock_addr *from, struct net_addr *ret, uint16_t *ret_port);
+void close_fd(int *fd);
+
+/* account.c */
+void deny(struct gateway *g, enum gateway_reason reason, const char *host, uint16_t port,
+	  const char *other);
+void count_bytes(struct gateway *g, bool is_in, uint64_t n);
+/* How many may still be moved: asked before, not after, or each connection moves its share more. */
+uint64_t bytes_left(const struct gateway *g);
+enum gateway_reason reason_of(enum net_verdict verdict);
+
+/* names.c: which address stands for which name */
+struct name {
+	char text[NET_NAME_MAX + 1];
+	uint32_t number; /* address in the pool */
+	/* what it resolved to (resolve.c) */
+	uint64_t fresh_until_ns;
+	uint8_t rcode, n_addrs;
+	struct net_addr addrs[16];
+};
+struct name *name_find(const char *text);		    /* NULL if it has no address yet */
+struct name *name_add(struct gateway *g, const char *text); /* or finds it; NULL = table full */
+struct name *name_of(const struct net_addr *addr); /* NULL if the address stands for none */
+void name_address(const struct name *name, bool is_v6, struct net_addr *ret);
+
+/* resolve.c: from a name to addresses, by the host's resolver configuration */
+typedef void resolved_fn(struct gateway *g, void *arg, struct name *name);
+long resolve_setup(void); /* reads the configuration: before anything is confined */
+/* Calls @done at once or later, exactly once, unless it is cancelled; name->rcode and its addresses
+ * are valid then (not yet judged). */
+void resolve(struct gateway *g, struct name *name, resolved_fn *done, void *arg);
+void resolve_cancel(resolved_fn *done, const void *arg);
+void resolve_expire(struct gateway *g);
+
+/* dns.c: the guest's questions */
+long dns_open(struct gateway *g, int udp_fd, int tcp_fd); /* takes both over */
+void dns_expire(struct gateway *g);
+
+/* conn.c, accept.c: connections from inside (and, for publish, from the host) */
+struct conn;
+long conn_listen(struct gateway *g, int fd, uint16_t port); /* takes it over */
+void conn_take(struct gateway *g, int fd);		    /* level landlock: one from init */
+void conn_expire(struct gateway *g);
+void conn_pump_again(struct gateway *g); /* those that had more to move than is fair */
+void conn_end_all(struct gateway *g);
+void conn_accept_last(struct gateway *g); /* what is in the queues, and no more after it */
+bool conn_are_unsent(void);		  /* bytes of the guest's are still on their way */
+/* True if there is more to do at once. */
+bool conn_is_busy(void);
+
+/* publish.c */
+long publish_open(struct gateway *g);
+void publish_expire(struct gateway *g);
+/* The socket that was asked for as @id; -1 = there is none. */
+void publish_from_init(struct gateway *g, uint32_t id, int fd);
+void publish_forget(const struct conn *c); /* it does not wait for one any more */
+
+/* confine.c: 0 or -errno, and *ret_step says which step failed. *ret_fds: how many descriptors it
+ * may have. */
+long confine(const struct gateway_config *config, unsigned *ret_step, uint64_t *ret_fds);
+
+/* log.c */
+struct log_entry {
+	const char *name;	     /* NULL = none: the address was asked for */
+	const struct net_addr *addr; /* that was dialled, NULL = none */
+	uint16_t port;
+	const char *verdict; /* "allowed", or why not */
+	uint64_t bytes_in, bytes_out, duration_ns;
+};
+void log_connection(struct gateway *g, const struct log_entry *entry);
+/* text.c */
+size_t text_put(char *ret, size_t at, size_t cap, const char *text);
+size_t text_put_number(char *ret, size_t at, size_t cap, uint64_t number);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The programs that the library carries (tools/embed.py). */
+#ifndef LAUNCH_IMAGE_H
+#define LAUNCH_IMAGE_H
+
+extern const unsigned char cordon_init_image[];
+extern const unsigned int cordon_init_image_len;
+extern const unsigned char cordon_gateway_image[];
+extern const unsigned int cordon_gateway_image_len;
+
+#endif
