@@ -82,19 +82,22 @@ class Table:
 
     @staticmethod
     def _flavour(words):
-        """(name, [(call, verdict)...])"""
-        changes = [word.split("=") for word in words[2:]]
-        if not changes or any(len(change) != 2 for change in changes):
+        """(name, variants or None for all plain ones, [(call, verdict)...])"""
+        changes = [word.split("=") for word in words[2:] if "=" in word]
+        of = [word for word in words[2:] if "=" not in word]
+        if not changes or any(len(change) != 2 for change in changes) or of[:1] not in ([], ["of"]):
             raise TableError("cannot read " + " ".join(words))
-        return words[1], [(call, verdict(value)) for call, value in changes]
+        return words[1], of[1:] or None, [(call, verdict(value)) for call, value in changes]
 
     def _add_flavours(self, path):
-        """Each variant once more for each flavour, with a few calls' verdicts changed."""
+        """Variants once more for each flavour, with a few calls' verdicts changed."""
         numbers = {name: nr for nr, name in self.names.items()}
-        plain = list(zip(self.variants, self.verdicts))
-        for flavour, changes in self.flavours:
-            for variant, table in plain:
-                table = dict(table)
+        plain = list(self.variants)
+        for flavour, of, changes in self.flavours:
+            for variant in of or plain:
+                if variant not in self.variants:
+                    raise TableError(f"{path}: flavour {flavour}: no variant {variant}")
+                table = dict(self.verdicts[self.variants.index(variant)])
                 for call, value in changes:
                     if call not in numbers:
                         raise TableError(f"{path}: flavour {flavour}: no call {call}")

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "base/macros.h"
 #include "explain.h"
+#include "network.h"
 #include "out.h"
 #include "receipt.h"
 #include "signals.h"
@@ -327,6 +328,9 @@ int cmd_run(const struct parsed *args)
 	if (parsed_has(args, OPT_RECEIPT) &&
 	    receipt_open(parsed_value(args, OPT_RECEIPT), &s->receipt, &err) < 0)
 		return fail(s, &err);
+	if (parsed_has(args, OPT_NET_LOG) &&
+	    network_open_log(parsed_value(args, OPT_NET_LOG), &options.net_log_fd, &err) < 0)
+		return fail(s, &err);
 	if (signals_init(&s->signals, is_interactive(s), &err) < 0 ||
 	    (is_interactive(s) && terminal_enter(&err) < 0))
 		return fail(s, &err);
@@ -337,6 +341,8 @@ int cmd_run(const struct parsed *args)
 		return status;
 	}
 	print_notes(s);
+	if (!is_quiet(s))
+		network_say_published(s->run, is_interactive(s));
 	r = wait_for_end(s, &err);
 	/* Before anything is said. */
 	terminal_leave();

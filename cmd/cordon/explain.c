@@ -108,6 +108,29 @@ static void explain_held(const struct cordon_result *result)
 		say_line("and %zu more; --receipt lists them", n - HELD_LINES_MAX);
 }
 
+/* What the gateway refused. Text of the guest's was cleaned before it got here. */
+static void explain_network(const struct cordon_result *result)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < result->n_denials; i++) {
+		const struct cordon_denial *d = &result->denials[i];
+
+		if (strncmp(d->rule, "net.", 4) != 0)
+			continue;
+		if (n++ >= HELD_LINES_MAX)
+			continue;
+		if (strcmp(d->what, "gateway") == 0)
+			say_line("the gateway: %s", d->target);
+		else
+			say_line("refused: %s %s%s%s%s", d->what, d->target,
+				 d->fix ? " (allow it with " : "", d->fix ? d->fix : "",
+				 d->fix ? ")" : "");
+	}
+	if (n > HELD_LINES_MAX)
+		say_line("and %zu more; --receipt lists them", n - HELD_LINES_MAX);
+}
+
 static const char *denied_by(const struct cordon_result *result, const char *rule)
 {
 	for (size_t i = 0; i < result->n_denials; i++)
@@ -166,6 +189,7 @@ void explain_end(const struct parsed *args, const struct cordon_policy *policy,
 	if (parsed_has(args, OPT_QUIET))
 		return;
 	explain_limits(result);
+	explain_network(result);
 	explain_held(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
 	    (result->out.truncated || result->err.truncated))
@@ -196,6 +220,9 @@ void explain_usage(const struct cordon_result *result)
 			result->cpu_user_ms / 1e3, result->cpu_system_ms / 1e3,
 			(double)result->max_memory_bytes / MIB, (uintmax_t)result->procs_peak,
 			result->procs_peak == 1 ? "" : "s", (double)result->disk_bytes / MIB);
+	if (result->net_bytes_in || result->net_bytes_out)
+		strbuf_printf(&sb, "cordon: network %ju bytes in, %ju bytes out\n",
+			      (uintmax_t)result->net_bytes_in, (uintmax_t)result->net_bytes_out);
 	strbuf_printf(&sb, "cordon: output %ju + %ju bytes%s; limits held by",
 		      (uintmax_t)result->out.total_bytes, (uintmax_t)result->err.total_bytes,
 		      result->out.truncated || result->err.truncated ? " (cut)" : "");

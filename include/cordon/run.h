@@ -81,6 +81,10 @@ struct cordon_run_options {
 	 */
 	int terminal;
 	uint16_t rows, cols; /* its size; 0 = 24 and 80 */
+	/* A descriptor to which one JSON line per connection is written when that ends (best opened
+	 * to append). It stays the caller's and must stay open until the run is over; all lines are
+	 * there then. 0 = none. */
+	int net_log_fd;
 };
 
 /* What becomes of processes that the command leaves behind when it ends. */
@@ -138,6 +142,14 @@ struct cordon_held {
 	const char *by;	   /* "cgroup", "rlimit", "tmpfs", "watch" or "none" */
 };
 
+/* A port of the sandbox's and where the host finds it (net.publish). */
+struct cordon_published {
+	const char *address;  /* of the host: "127.0.0.1" */
+	const char *protocol; /* "tcp" or "udp" */
+	uint16_t host_port;
+	uint16_t port; /* inside */
+};
+
 #define CORDON_STAMPS_MAX 16
 
 /** Account of one run; lives as long as the run. Fields may be added at the end. */
@@ -164,6 +176,9 @@ struct cordon_result {
 	int usage_known;		  /* 0: CPU, memory, tasks and disk could not be told */
 	const struct cordon_held *limits; /* which mechanism held each limit */
 	size_t n_limits;
+	uint64_t net_bytes_in, net_bytes_out; /* through the gateway, to the sandbox and from it */
+	const struct cordon_published *published;
+	size_t n_published;
 };
 
 /** Starts a run. @policy and all of @options are used only during this call, except stream data.
@@ -176,6 +191,10 @@ int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_polic
 /** Descriptor that polls readable when cordon_run_process() has something to do. Owned by the run.
  */
 int cordon_run_fd(const struct cordon_run *run);
+
+/** What the run publishes: *ret_n entries, which live as long as the run. Known as soon as it is
+ * started; the host's ports are open by then, also those that were picked (HOSTPORT 0). */
+const struct cordon_published *cordon_run_published(const struct cordon_run *run, size_t *ret_n);
 
 /** Remarks worth showing to a person (NULL-terminated); valid as long as the run. */
 const char *const *cordon_run_notes(const struct cordon_run *run);

@@ -19,6 +19,7 @@
 
 #define ITEMS_MAX 24
 #define TRIAL_MS 10000
+#define NOBODYS_ADDRESS "192.0.2.1" /* kept for documentation */
 
 struct cordon_check {
 	struct arena arena;
@@ -32,7 +33,9 @@ struct trial {
 	struct cordon_error error;
 };
 
-static void run_trial(struct cordon_launcher *l, const char *level, struct trial *ret)
+/* @allow: a rule of net.allow, or NULL. */
+static void run_trial(struct cordon_launcher *l, const char *level, const char *allow,
+		      struct trial *ret)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
@@ -44,6 +47,7 @@ static void run_trial(struct cordon_launcher *l, const char *level, struct trial
 	options.cwd = "/";
 	if (cordon_policy_new(&policy, err) == 0 &&
 	    cordon_policy_set(policy, "isolation", level, err) == 0 &&
+	    (!allow || cordon_policy_set(policy, "net.allow", allow, err) == 0) &&
 	    cordon_run_start(l, policy, &options, &run, err) == 0 &&
 	    cordon_run_wait(run, TRIAL_MS, err) == 1) {
 		const struct cordon_result *res = cordon_run_result(run);
@@ -87,7 +91,7 @@ static void add_namespaces(struct cordon_check *c, const struct trial *trial)
 		{ "user", "own user namespace, never root on the host" },
 		{ "mount", "only the grants exist; everything else is hidden" },
 		{ "pid", "no other process is visible; the tree ends with the run" },
-		{ "net", "no network but the sandbox's own loopback" },
+		{ "net", "no network but the sandbox's own loopback and what is allowed" },
 		{ "ipc", "no shared memory, semaphores or queues of others" },
 		{ "uts", "own host name" },
 	};
@@ -144,6 +148,28 @@ static void add_landlock_level(struct cordon_check *c, const struct trial *trial
 	    NULL);
 }
 
+/* The gateway is started for real, with a rule for an address that nobody has. */
+static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launcher, int level)
+{
+	struct trial trial = { 0, CORDON_ERROR_INIT };
+
+	if (!level) {
+		add(c, "net-allow", "no", "no level works here, see the other lines", NULL);
+		return;
+	}
+	run_trial(launcher, cordon_level_name(level), NOBODYS_ADDRESS, &trial);
+	if (!trial.worked)
+		add(c, "net-allow", "no", error_text(c, &trial.error),
+		    trial.error.hint[0] ? arena_strdup(&c->arena, trial.error.hint) : NULL);
+	else if (level == CORDON_LEVEL_NAMESPACES)
+		add(c, "net-allow", "yes", "allowed hosts are reached without any setting", NULL);
+	else
+		add(c, "net-allow", "partial",
+		    "by proxy variables: only programs that obey HTTP_PROXY and HTTPS_PROXY reach "
+		    "allowed hosts; no --publish",
+		    "with level namespaces (see there) no variables are needed");
+}
+
 static void add_idmap(struct cordon_check *c, const struct trial *trial)
 {
 	if (geteuid() != 0)
@@ -181,8 +207,11 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 
 	if (!c)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	run_trial(launcher, "namespaces", &namespaces);
-	run_trial(launcher, "landlock", &landlock);
+	run_trial(launcher, "namespaces", NULL, &namespaces);
+	run_trial(launcher, "landlock", NULL, &landlock);
+	c->level = namespaces.worked ? CORDON_LEVEL_NAMESPACES
+		   : landlock.worked ? CORDON_LEVEL_LANDLOCK
+				     : 0;
 	add_namespaces(c, &namespaces);
 	add_landlock(c, &launcher->machine);
 	if (namespaces.worked || landlock.worked) {
@@ -191,15 +220,13 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 	} else {
 		add(c, "seccomp", "no", "no level works here, see the other lines", NULL);
 	}
+	add_net_allow(c, launcher, c->level);
 	add_idmap(c, &namespaces);
 	add_cgroup(c, launcher);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),
 	    namespaces.worked ? NULL : userns_remedy(&namespaces.error));
 	add_landlock_level(c, &landlock, &launcher->machine);
-	c->level = namespaces.worked ? CORDON_LEVEL_NAMESPACES
-		   : landlock.worked ? CORDON_LEVEL_LANDLOCK
-				     : 0;
 	*ret = c;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker: changes of metadata at level `landlock`.
+ * The broker: changes of metadata at level `landlock`; and connect(), see broker_connect.c.
  *
  * Theory of operation. Landlock knows no right for chmod, chown and utime, so at a level that has
  * nothing but Landlock the filter takes these calls from the guest and hands them to us: we stay
@@ -9,7 +9,7 @@
  * object lies inside a write grant, change it through the pin, and tell the guest the outcome.
  *
  * Should: do for objects inside write grants what the kernel would have done.
- * Mustn't: ever let the kernel go on with the guest's call (its memory may have changed); judge by
+ * Mustn't: let the kernel go on with the guest's call (its memory may have changed); judge by
  * anything but the identity of kernel objects; keep init from its work. Whatever goes wrong on the
  * way is a refusal.
  *
@@ -22,7 +22,8 @@
  * The task that asks is pinned by its directory in /proc, opened before the kernel is asked whether
  * the request still stands: a number that now belongs to somebody else cannot be meant. A machine
  * on which the listener cannot be had (a filter around us refuses it, one exists already, /proc is
- * not there) runs the same filter without it, and the kernel refuses these calls (ENOSYS).
+ * not there) runs the same filter without it, and the kernel refuses these calls (ENOSYS). A run
+ * that shall have a network does not start there.
  */
 #include "init/init.h"
 
@@ -33,21 +34,28 @@
 #include <linux/sched.h>
 
 #include "init/broker.h"
+#include "seccomp/seccomp.h"
 #include "sys/raw.h"
 #include "uapi/landlock.h"
 
 #define PROC_MAGIC 0x9fa0
 #define SOCKET_TYPE (5 | 02000000) /* SEQPACKET, CLOEXEC */
 #define AF_UNIX_NR 1
+#define AF_INET_NR 2
 #define STACK_BYTES 32768
 #define STOP_TRIES 1000
 #define THREAD_FLAGS                                                                               \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
 #define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
 
-static struct broker broker = {
-	.proc_fd = -1, .self_fds = -1, .socket_fd = -1, .child_socket = -1
-};
+static struct broker_root roots[BROKER_ROOTS_MAX]; /* by itself: zeroes take no room in the image */
+static struct broker broker = { .proc_fd = -1,
+				.self_fds = -1,
+				.socket_fd = -1,
+				.child_socket = -1,
+				.proxy_fd = -1,
+				.gateway_fd = -1,
+				.roots = roots };
 
 static void close_fd(int *fd)
 {
@@ -144,6 +152,26 @@ static long start_thread(void *stack_top, int (*fn)(void *), void *arg)
 	return ret;
 }
 
+/* What connect() needs. The listener was made by the supervisor, whose plan names its port. */
+static void prepare_net(struct init *in, struct broker *b)
+{
+	uint16_t address[8] = { 0 }; /* struct sockaddr_in: family, port, ... */
+	int size = sizeof(address);
+	long r = raw3(__NR_getsockname, in->proxy_fd, address, &size);
+
+	if (r == 0 && (address[0] != AF_INET_NR || address[1] == 0))
+		r = -EAFNOSUPPORT;
+	if (r < 0)
+		fail(in, STAGE_NET, 20, r);
+	r = await_gateway(in);
+	if (r < 0)
+		fail(in, STAGE_NET, 21, r);
+	b->proxy_port = (uint16_t)(address[1] << 8 | address[1] >> 8);
+	b->proxy_fd = in->proxy_fd;
+	b->gateway_fd = in->gateway_fd;
+	b->has_unix = seccomp_variant_has_unix(in->plan->filter);
+}
+
 long broker_prepare(struct init *in)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -151,8 +179,15 @@ long broker_prepare(struct init *in)
 	int pair[2];
 	long r;
 
-	if (in->plan->level != PLAN_LEVEL_LANDLOCK || !open_proc(b))
+	if (in->plan->level != PLAN_LEVEL_LANDLOCK)
 		return 0;
+	if (in->proxy_fd >= 0)
+		prepare_net(in, b);
+	if (!open_proc(b)) {
+		if (in->proxy_fd >= 0)
+			fail(in, STAGE_NET, 22, -ENOENT);
+		return 0;
+	}
 	b->uid = (uint32_t)raw0(__NR_getuid);
 	b->gid = (uint32_t)raw0(__NR_getgid);
 	find_roots(in, b);

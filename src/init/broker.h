@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes of metadata on the guest's behalf: what the parts of the broker know of each other.
- * Theory of operation: broker.c.
+ * System calls that init makes on the guest's behalf: what the parts of the broker know of each
+ * other. Theory of operation: broker.c (changes of metadata), broker_connect.c.
  */
 #ifndef INIT_BROKER_H
 #define INIT_BROKER_H
@@ -14,8 +14,10 @@
 #include <linux/time_types.h>
 
 #define BROKER_PATH_MAX 4096
-#define BROKER_ROOTS_MAX 1024 /* write grants beyond this many do without the broker */
-#define BROKER_NO_ID (~0u)    /* chown: leave it as it is */
+#define BROKER_ROOTS_MAX 1024  /* write grants beyond this many do without the broker */
+#define BROKER_NO_ID (~0u)     /* chown: leave it as it is */
+#define BROKER_ADDRESS_MAX 128 /* struct sockaddr_storage: the kernel takes no longer address */
+#define BROKER_GO_ON 1	       /* connect() of a Unix socket: the kernel shall do it */
 
 enum broker_action {
 	BROKER_CHMOD,
@@ -58,8 +60,12 @@ struct broker {
 	int busy;	  /* set by the thread: something is being changed */
 	int stopping;	  /* set by the main thread: change nothing any more */
 	uint32_t uid, gid;
+	int proxy_fd;	     /* the proxy's listener, -1 = no network */
+	int gateway_fd;	     /* where connections are handed over */
+	uint16_t proxy_port; /* the listener's */
+	int has_unix;	     /* the guest can make Unix sockets and connect them */
 	uint32_t n_roots;
-	struct broker_root roots[BROKER_ROOTS_MAX];
+	struct broker_root *roots; /* room for BROKER_ROOTS_MAX */
 };
 
 /* broker_call.c: nothing but arithmetic. All return 0 or -errno. */
@@ -77,6 +83,26 @@ int broker_fd_alias(const char *path);
 char *broker_split(char *path);
 /* "@prefix@number" in @ret, which has room for the prefix and 11 bytes more. */
 void broker_number(const char *prefix, uint32_t number, char *ret);
+
+/* broker_addr.c: nothing but arithmetic. */
+enum broker_destination {
+	BROKER_TO_NOBODY,
+	BROKER_TO_PROXY,	/* 127.0.0.1, also as an IPv6 address, and the proxy's port */
+	BROKER_TO_OTHER_FAMILY, /* not IP */
+};
+
+/* The guest's address, as it was copied: enum broker_destination, or -errno. */
+long broker_read_destination(const uint8_t *address, size_t len, uint16_t proxy_port);
+/* Is what a link in /proc/PID/fd says a socket? */
+int broker_is_socket(const char *link, size_t n);
+/* O_NONBLOCK and O_CLOEXEC out of a file of /proc/PID/fdinfo, or -EBADF. */
+long broker_read_flags(const char *text, size_t n);
+
+/* broker_connect.c */
+/* Answers connect(): 0, BROKER_GO_ON or -errno. */
+long broker_connect(const struct broker *b, const struct seccomp_notif *notif, int task_fd);
+/* Closes connections that are not the guest's: 0, or why none could be taken. */
+long broker_turn_away(const struct broker *b);
 
 /* broker_serve.c: the thread */
 int broker_main(void *broker);

@@ -11,6 +11,8 @@
 #include "init/broker_raw.h"
 
 #define TIME_OMIT ((1l << 30) - 2l)
+#define POLL_IN 0x1
+#define PAUSE_NS 100000000 /* when connections cannot be taken: no descriptors, no memory */
 
 static void close_fd(int *fd)
 {
@@ -142,9 +144,9 @@ static long handle_task(const struct broker *b, uint64_t id, int task_fd, struct
 static long handle(const struct broker *b, const struct seccomp_notif *notif)
 {
 	static struct request req;
+	int is_connect = notif->data.nr == __NR_connect, task_fd;
 	char name[16];
-	int task_fd;
-	long r = broker_decode(&notif->data, &req.call);
+	long r = is_connect ? 0 : broker_decode(&notif->data, &req.call);
 
 	if (r < 0)
 		return r;
@@ -154,7 +156,10 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 	task_fd = (int)thread4(__NR_openat, b->proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (task_fd < 0)
 		return -EPERM;
-	r = handle_task(b, notif->id, task_fd, &req);
+	if (!is_connect)
+		r = handle_task(b, notif->id, task_fd, &req);
+	else
+		r = is_valid(b, notif->id) ? broker_connect(b, notif, task_fd) : -EPERM;
 	close_fd(&task_fd);
 	return r;
 }
@@ -183,9 +188,38 @@ static long serve(struct broker *b)
 	r = __atomic_load_n(&b->stopping, __ATOMIC_SEQ_CST) ? -EPERM : handle(b, &in.notif);
 	out.resp.id = in.notif.id;
 	out.resp.error = r < 0 ? (int32_t)r : 0;
+	if (r == BROKER_GO_ON && in.notif.data.nr == __NR_connect)
+		out.resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
 	__atomic_store_n(&b->busy, 0, __ATOMIC_SEQ_CST);
 	return 0;
+}
+
+/*
+ * With a network: waits until there is a request, and is a closed port meanwhile for whoever else
+ * connects to the proxy's. <0 when there will be no request any more.
+ */
+static long await_request(const struct broker *b)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll[2] = { { b->listener_fd, POLL_IN, 0 }, { b->proxy_fd, POLL_IN, 0 } };
+	const struct {
+		long sec, nsec;
+	} pause = { 0, PAUSE_NS };
+
+	for (;;) {
+		/* Without the second nobody is turned away for a moment. */
+		long r = thread5(__NR_ppoll, poll, poll[1].fd < 0 ? 1 : 2,
+				 poll[1].fd < 0 ? &pause : 0, 0, 8);
+
+		if (r < 0 && r != -EINTR)
+			return r;
+		if (r > 0 && poll[0].revents)
+			return poll[0].revents & POLL_IN ? 0 : -ENOENT;
+		poll[1].fd = poll[1].fd < 0 || broker_turn_away(b) == 0 ? b->proxy_fd : -1;
+	}
 }
 
 int broker_main(void *arg)
@@ -195,8 +229,12 @@ int broker_main(void *arg)
 	/* Ends without one when the command's process has executed or died and had none to send. */
 	b->listener_fd = (int)broker_receive_fd(b->socket_fd);
 	close_fd(&b->socket_fd);
-	while (b->listener_fd >= 0 && serve(b) >= 0)
-		;
+	while (b->listener_fd >= 0) {
+		if (b->proxy_fd >= 0 && await_request(b) < 0)
+			break;
+		if (serve(b) < 0)
+			break;
+	}
 	close_fd(&b->listener_fd);
 	return 0;
 }

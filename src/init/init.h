@@ -28,6 +28,8 @@ struct init {
 	int master_fd;		       /* of the command's terminal, until it is sent */
 	uint16_t term_rows, term_cols; /* of the command's terminal */
 	int supervisor_fd;	       /* pidfd */
+	int gateway_fd;		       /* the socket to the gateway, -1 = no network */
+	int proxy_fd;		       /* level landlock: the proxy's listener, -1 = no network */
 	int ruleset_fd;		       /* Landlock ruleset being filled, -1 = none */
 	int root_fd;		       /* the new root */
 	int host_fd;		       /* the old one, until the view is complete */
@@ -68,8 +70,12 @@ void stage_userns(struct init *in);					  /* stage_userns.c */
 void stage_base(struct init *in);   /* stage_mounts.c: what does not depend on the run */
 void stage_mounts(struct init *in); /* stage_mounts.c: the rest */
 long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
-void start_net(struct init *in);		  /* stage_net.c: begins, in the background */
-void stage_net(struct init *in);		  /* stage_net.c: enters what was begun */
+void start_net(struct init *in); /* stage_net.c: begins, in the background */
+void stage_net(struct init *in); /* stage_net.c: enters what was begun */
+/* net_gateway.c: what the sandbox has to do with the network beyond its own loopback. */
+void open_gateway(struct init *in);		  /* level namespaces: routes and listeners */
+long await_gateway(const struct init *in);	  /* until it is ready to serve */
+void serve_gateway(struct init *in);		  /* it wants a socket inside */
 void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
 void stage_caps(struct init *in);		  /* stage_caps.c */
 long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */
@@ -79,7 +85,8 @@ void start_payload(struct init *in); /* payload.c */
 void open_terminal(struct init *in);	/* before the command's process is made */
 long take_terminal(struct init *in);	/* by that process; the master goes to the supervisor */
 void release_terminal(struct init *in); /* once that process is there */
-/* broker.c: changes of metadata at level landlock. All of it does nothing at the other level. */
+/* broker.c: what init does in the guest's place at level landlock. All of it does nothing at the
+ * other level. */
 long broker_prepare(struct init *in); /* before the command's process is made */
 int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */
 void broker_release(void);	      /* once that process has it */

@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <linux/time.h>
 
+#include "sys/freestanding.h"
 #include "sys/raw.h"
 
 #ifdef CORDON_FAULT_INJECTION
@@ -17,22 +18,6 @@ long raw_fault_countdown, raw_fault_errno;
 #define SIGNALS 64
 #define SIG_BLOCK 0
 #define KERNEL_SIGSET_BYTES 8
-
-void *memcpy(void *dst, const void *src, size_t n)
-{
-	void *ret = dst;
-
-	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
-	return ret;
-}
-
-void *memset(void *dst, int c, size_t n)
-{
-	void *ret = dst;
-
-	__asm__ volatile("rep stosb" : "+D"(dst), "+c"(n) : "a"(c) : "memory");
-	return ret;
-}
 
 size_t str_len(const char *s)
 {
@@ -165,6 +150,7 @@ void init_main(const long *stack)
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
 	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
+	in.gateway_fd = in.proxy_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	if (role == INIT_ROLE_LANDLOCK && argc == 3)
@@ -195,8 +181,10 @@ void init_main(const long *stack)
 	if (namespaces)
 		watch_mounts(&in);
 	stamp(&in, STAGE_MOUNTS);
-	if (namespaces)
+	if (namespaces) {
 		stage_net(&in);
+		open_gateway(&in);
+	}
 	stamp(&in, STAGE_NET);
 	stage_caps(&in);
 	stamp(&in, STAGE_CAPS);

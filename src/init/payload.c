@@ -33,6 +33,7 @@
 #define KERNEL_SIGSET_BYTES 8
 #define ARGS_MAX 65536
 #define FIRST_FD 3 /* after the standard streams */
+#define RLIMIT_NOFILE_NR 7
 
 struct payload {
 	struct init *in;
@@ -61,12 +62,19 @@ static long set_stdio(const struct init *in)
 	return 0;
 }
 
-static long set_limits(const struct plan_header *plan)
+/*
+ * @is_last: that of descriptors, else the others. Until the last descriptor was sent it would count
+ * against what all processes of the user have on their way (ETOOMANYREFS).
+ */
+static long set_limits(const struct plan_header *plan, int is_last)
 {
 	for (uint32_t i = 0; i < plan->n_rlimits; i++) {
 		const uint64_t limit[2] = { plan->rlimits[i].soft, plan->rlimits[i].hard };
-		long r = raw4(__NR_prlimit64, 0, plan->rlimits[i].resource, limit, 0);
+		uint32_t resource = plan->rlimits[i].resource;
+		long r = 0;
 
+		if ((resource == RLIMIT_NOFILE_NR) == is_last)
+			r = raw4(__NR_prlimit64, 0, resource, limit, 0);
 		if (r < 0)
 			return r;
 	}
@@ -93,7 +101,8 @@ static long close_others(void)
 
 /*
  * Returns the listener, or 0 if there is none. One that cannot be had (a filter around us refuses
- * it or has one) costs the guest some calls and opens nothing: the same filter goes on.
+ * it or has one) costs the guest some calls and opens nothing: the same filter goes on. But a run
+ * that shall have a network gets none that way, and is not started.
  */
 static long install_filter(uint32_t variant, int wants_listener)
 {
@@ -104,13 +113,16 @@ static long install_filter(uint32_t variant, int wants_listener)
 	};
 	const struct seccomp_filter *filter = seccomp_filter_get(variant);
 	struct sock_fprog program;
+	int n_tries = 3;
 	long r = -EINVAL;
 
 	if (!filter)
 		return r;
 	program.len = filter->len;
 	program.filter = (struct sock_filter *)(uintptr_t)filter->insns;
-	for (int i = wants_listener ? 0 : 2; i < 3; i++) {
+	if (seccomp_variant_has_net(variant))
+		n_tries = wants_listener ? 2 : 0;
+	for (int i = wants_listener ? 0 : 2; i < n_tries; i++) {
 		r = raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags[i], &program);
 		if (r != -EINVAL && r != -EPERM && r != -EBUSY)
 			break;
@@ -146,7 +158,7 @@ static int child_main(void *arg)
 	r = set_stdio(in); /* the control socket makes way */
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, 3, r);
-	r = set_limits(in->plan);
+	r = set_limits(in->plan, 0);
 	if (r < 0)
 		return give_up(p, STAGE_LIMITS, 1, r);
 	stamp(in, STAGE_LIMITS);
@@ -162,9 +174,14 @@ static int child_main(void *arg)
 	if (socket_fd < 0)
 		return give_up(p, STAGE_EXEC, 5, socket_fd);
 	r = put_on_filter(in, socket_fd);
+	if (r < 0 && seccomp_variant_has_net(in->plan->filter))
+		return give_up(p, STAGE_NET, 23, r);
 	if (r < 0)
 		return give_up(p, STAGE_SECCOMP, 1, r);
 	stamp(in, STAGE_SECCOMP);
+	r = set_limits(in->plan, 1);
+	if (r < 0)
+		return give_up(p, STAGE_LIMITS, 1, r);
 	r = raw3(__NR_execve, str_at(in, in->plan->exec_path), p->argv, p->envp);
 	return give_up(p, STAGE_EXEC, 0, r);
 }
@@ -211,6 +228,9 @@ void start_payload(struct init *in)
 		fail(in, p.stage, p.op, p.error);
 	in->payload_pid = (int)pid;
 	stamp(in, STAGE_EXEC);
+#ifdef CORDON_FAULT_INJECTION
+	raw_fault_countdown = 0; /* of the set-up, which is over */
+#endif
 	broker_release();
 	release_terminal(in);
 	/* A terminal stays: with nobody inside holding it, it would be hung up for good. */

@@ -26,7 +26,7 @@
 #define SFD_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
 #define SIGNALFD_SIGINFO_BYTES 128
 #define NEVER (~(uint64_t)0)
-#define POLLED 5
+#define POLLED 6
 
 struct poll_entry {
 	int fd;
@@ -102,7 +102,7 @@ static void __attribute__((noreturn)) end_unwatched(struct init *in)
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
-	fail(in, STAGE_LIMITS, 2, in->watch_error);
+	fail(in, STAGE_LIMITS, 3, in->watch_error);
 }
 
 /* Ends the tree, whatever it does, and tells about it. */
@@ -200,6 +200,9 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 			;
 	if (poll[4].revents)
 		cgroup_check_memory(in);
+	if (poll[5].revents)
+		serve_gateway(in);
+	poll[5].fd = in->proxy_fd < 0 ? in->gateway_fd : -1;
 	now = now_ns();
 	if (now >= in->kill_at_ns)
 		end_tree(in);
@@ -213,7 +216,9 @@ void supervise(struct init *in)
 					   { in->supervisor_fd, POLL_IN, 0 },
 					   { in->signal_fd, POLL_IN, 0 },
 					   { in->mounts_fd, POLL_PRI, 0 },
-					   { in->cgroup_fds[0], POLL_PRI, 0 } };
+					   { in->cgroup_fds[0], POLL_PRI, 0 },
+					   /* at level landlock it only listens */
+					   { in->proxy_fd < 0 ? in->gateway_fd : -1, POLL_IN, 0 } };
 	int command_ended = 0, none_left;
 
 	if (in->limits.deadline_ns == 0)

@@ -8,14 +8,10 @@
 #include <linux/prctl.h>
 
 #include "plan/plan_read.h"
+#include "seccomp/seccomp.h"
+#include "sys/message.h"
 #include "sys/raw.h"
 
-#define SOL_SOCKET 1
-#define SCM_RIGHTS 1
-#define MSG_CTRUNC 0x8
-#define MSG_TRUNC 0x20
-#define MSG_DONTWAIT 0x40
-#define MSG_CMSG_CLOEXEC 0x40000000
 #define PROT_READ_ONLY 0x1
 #define SEEK_TO_END 2
 #define SIGKILL_NR 9
@@ -24,19 +20,6 @@
 #define TERMINAL_FDS 2 /* the same without standard streams */
 #define CGROUP_FDS_MIN 2
 #define CGROUP_FDS_MAX 3
-
-struct message {
-	void *name;
-	int name_len;
-	struct {
-		void *base;
-		size_t len;
-	} *iov;
-	size_t n_iov;
-	void *control;
-	size_t control_len;
-	unsigned flags;
-};
 
 struct fd_control {
 	size_t len;
@@ -47,25 +30,22 @@ struct fd_control {
 /* Receives one order; returns the number of descriptors, -EPIPE when the supervisor is gone. */
 static long receive(struct wire_order *order, struct fd_control *control, int flags)
 {
-	struct {
-		void *base;
-		size_t len;
-	} iov = { order, sizeof(*order) };
+	struct io_vector iov = { order, sizeof(*order) };
 	struct message msg = {
-		.iov = (void *)&iov, .n_iov = 1, .control = control, .control_len = sizeof(*control)
+		.iov = &iov, .n_iov = 1, .control = control, .control_len = sizeof(*control)
 	};
 	long r;
 
 	control->len = 0;
-	r = raw3(__NR_recvmsg, CTL_FD, &msg, flags | MSG_CMSG_CLOEXEC);
+	r = raw3(__NR_recvmsg, CTL_FD, &msg, flags | MESSAGE_CMSG_CLOEXEC);
 	if (r == 0)
 		return -EPIPE;
 	if (r < 0)
 		return r;
-	if (r != sizeof(*order) || (msg.flags & (MSG_CTRUNC | MSG_TRUNC)))
+	if (r != sizeof(*order) || (msg.flags & (MESSAGE_CTRUNC | MESSAGE_TRUNC)))
 		return -EBADMSG;
-	if (msg.control_len < offsetof(struct fd_control, fds) || control->type != SCM_RIGHTS ||
-	    control->level != SOL_SOCKET)
+	if (msg.control_len < offsetof(struct fd_control, fds) || control->type != MESSAGE_RIGHTS ||
+	    control->level != MESSAGE_SOL_SOCKET)
 		return 0;
 	return (long)((control->len - offsetof(struct fd_control, fds)) / sizeof(int));
 }
@@ -73,7 +53,7 @@ static long receive(struct wire_order *order, struct fd_control *control, int fl
 int receive_order(struct wire_order *order)
 {
 	struct fd_control control;
-	long r = receive(order, &control, MSG_DONTWAIT);
+	long r = receive(order, &control, MESSAGE_DONTWAIT);
 
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
@@ -160,11 +140,34 @@ static void take_supervisor(struct init *in, int fd)
 	tie_to_supervisor(in);
 }
 
+/* From @fds on: the network's descriptors. */
+static void take_net(struct init *in, uint32_t flags, const int *fds)
+{
+	if (flags & WIRE_NET)
+		in->gateway_fd = *fds++;
+	if (flags & WIRE_NET_PROXY)
+		in->proxy_fd = *fds;
+}
+
+/* The filter that hands connect() to us and the listener it is done with belong together. */
+static int net_is_sound(const struct init *in)
+{
+	if (in->proxy_fd < 0)
+		return !seccomp_variant_has_net(in->plan->filter);
+	return in->gateway_fd >= 0 && in->plan->level == PLAN_LEVEL_LANDLOCK &&
+	       seccomp_variant_has_net(in->plan->filter);
+}
+
+static long count_net(uint32_t flags)
+{
+	return !!(flags & WIRE_NET) + !!(flags & WIRE_NET_PROXY);
+}
+
 int receive_plan(struct init *in)
 {
 	struct wire_order order;
 	struct fd_control control;
-	long n = receive(&order, &control, 0), base;
+	long n = receive(&order, &control, 0), base, all;
 
 	if (n < 0)
 		fail(in, STAGE_START, 3, n);
@@ -180,11 +183,13 @@ int receive_plan(struct init *in)
 		return 1;
 	}
 	base = order.flags & WIRE_OWN_TERMINAL ? TERMINAL_FDS : PLAN_FDS;
+	all = base + count_net(order.flags);
 	if (order.type != WIRE_PLAN ||
-	    (n != base && (n < base + CGROUP_FDS_MIN || n > base + CGROUP_FDS_MAX)))
+	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
 		fail(in, STAGE_START, 4, -EBADMSG);
-	for (long i = base; i < n; i++)
-		in->cgroup_fds[i - base] = control.fds[i];
+	take_net(in, order.flags, control.fds + base);
+	for (long i = all; i < n; i++)
+		in->cgroup_fds[i - all] = control.fds[i];
 	for (int i = 0; i < 3; i++)
 		in->stdio[i] = base == PLAN_FDS ? control.fds[1 + i] : -1;
 	in->term_rows = order.rows;
@@ -192,7 +197,7 @@ int receive_plan(struct init *in)
 	in->limits = order.limits;
 	in->keep_orphans = !!(order.flags & WIRE_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
-	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS))
+	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS) || !net_is_sound(in))
 		fail(in, STAGE_START, 4, -EBADMSG);
 	take_supervisor(in, control.fds[base - 1]);
 	receive_mounts(in);

@@ -16,46 +16,22 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
+#include "sys/message.h"
 #include "sys/raw.h"
 #include "uapi/landlock.h"
 
-#define SOL_SOCKET 1
-#define SCM_RIGHTS 1
 #define OPEN_FLAGS (O_RDWR | O_NOCTTY | O_CLOEXEC)
 
 struct window_size {
 	uint16_t rows, cols, x_pixels, y_pixels;
 };
 
-struct message {
-	void *name;
-	int name_len;
-	struct {
-		void *base;
-		size_t len;
-	} *iov;
-	size_t n_iov;
-	void *control;
-	size_t control_len;
-	unsigned flags;
-};
-
-struct fd_control {
-	size_t len;
-	int level, type;
-	int fd, pad;
-};
-
 static long send_master(struct init *in)
 {
-	struct fd_control control = { offsetof(struct fd_control, fd) + sizeof(int), SOL_SOCKET,
-				      SCM_RIGHTS, in->master_fd, 0 };
-	struct {
-		void *base;
-		size_t len;
-	} iov = { &in->report, sizeof(in->report) };
+	struct one_fd control = ONE_FD(in->master_fd);
+	struct io_vector iov = { &in->report, sizeof(in->report) };
 	struct message msg = {
-		.iov = (void *)&iov, .n_iov = 1, .control = &control, .control_len = sizeof(control)
+		.iov = &iov, .n_iov = 1, .control = &control, .control_len = sizeof(control)
 	};
 	long r;
 

@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "launch/cgroup.h"
+#include "launch/gateway.h"
 #include "plan/plan.h"
 #include "plan/wire.h"
 #include "probe/probe.h"
@@ -48,6 +49,7 @@ struct cordon_launcher {
 	struct grave graveyard[GRAVEYARD_MAX];
 	unsigned n_graveyard;
 	struct cgroup_home cgroups; /* does not change any more once it was found */
+	int gateway_fd;		    /* sealed memfd with the gateway program, -1 = not made yet */
 	int idmap_fd; /* user namespace for idmapped mounts (root only), -1 = not made yet */
 	uint32_t idmap_uid, idmap_gid;
 };
@@ -86,10 +88,10 @@ int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
 
 /* Hands over the plan and its descriptors (@stdio not with PLAN_TERMINAL): from here on init works.
- * @order has the limits and the terminal's size in it. */
+ * @order has the limits and the terminal's size in it; @gateway the sockets that init gets. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
-		  const struct plan *plan, struct wire_order *order, const int stdio[3], int flags,
-		  struct cordon_error *err);
+		  const struct plan *plan, struct wire_order *order, const int stdio[3],
+		  const struct run_gateway *gateway, int flags, struct cordon_error *err);
 /* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
  * -errno the end. */
 int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd);
@@ -189,6 +191,7 @@ struct cordon_run {
 	struct plan *plan;
 	struct holds holds;
 	struct gitlinks *gitlinks; /* repositories inside the plan's, before the run */
+	struct run_gateway gateway;
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
@@ -240,6 +243,10 @@ void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 int result_stage_error(const struct plan *plan, const struct wire_report *report,
 		       struct cordon_error *err);
 uint64_t clock_ns(void);
+/* A sealed memory file with a program of ours. */
+int launcher_program_fd(const char *name, const void *image, size_t len, struct cordon_error *err);
+/* publish.c: opens the host's side of what the plan publishes; how many sockets, or an error. */
+int publish_listen(struct cordon_run *run, int *ret_fds, struct cordon_error *err);
 /* The place for control groups, NULL if there is none. */
 const struct cgroup_home *launcher_cgroups(struct cordon_launcher *launcher);
 

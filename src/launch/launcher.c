@@ -30,24 +30,23 @@ uint64_t clock_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int make_init_fd(struct cordon_error *err)
+int launcher_program_fd(const char *name, const void *image, size_t len, struct cordon_error *err)
 {
-	int fd = sys_memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
+	int fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 
 	/* Kernels before 6.3 do not know MFD_EXEC: there it is what they do anyway. */
 	if (fd == -EINVAL)
-		fd = sys_memfd_create("cordon-init", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+		fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0) {
-		cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot prepare the init program");
+		cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot prepare the program %s", name);
 		if (fd == -EACCES)
 			cordon_err_hint(err, "sysctl vm.memfd_noexec must not be 2");
 		return -CORDON_E_SYSTEM;
 	}
-	if (sys_write(fd, cordon_init_image, cordon_init_image_len) !=
-		    (ssize_t)cordon_init_image_len ||
-	    sys_fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+	if (sys_write(fd, image, len) != (ssize_t)len || sys_fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
 		close(fd);
-		return cordon_err(err, CORDON_E_SYSTEM, ENOSPC, "cannot prepare the init program");
+		return cordon_err(err, CORDON_E_SYSTEM, ENOSPC, "cannot prepare the program %s",
+				  name);
 	}
 	return fd;
 }
@@ -59,11 +58,12 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 
 	if (!l)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	l->self_fd = l->idmap_fd = -1;
+	l->self_fd = l->idmap_fd = l->gateway_fd = -1;
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
 	pthread_mutex_init(&l->lock, NULL);
-	l->init_fd = make_init_fd(err);
+	l->init_fd =
+		launcher_program_fd("cordon-init", cordon_init_image, cordon_init_image_len, err);
 	if (l->init_fd < 0) {
 		r = l->init_fd;
 		goto fail;
@@ -93,6 +93,8 @@ void cordon_launcher_free(struct cordon_launcher *l)
 		close(l->self_fd);
 	if (l->idmap_fd >= 0)
 		close(l->idmap_fd);
+	if (l->gateway_fd >= 0)
+		close(l->gateway_fd);
 	cgroup_home_done(&l->cgroups);
 	pthread_mutex_destroy(&l->lock);
 	free(l);

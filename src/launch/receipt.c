@@ -50,9 +50,8 @@ static void write_usage(struct json_writer *w, const struct cordon_result *res)
 	write_count(w, "max_memory_bytes", res->max_memory_bytes, is_known);
 	write_count(w, "procs_peak", res->procs_peak, is_known);
 	write_count(w, "disk_bytes", res->disk_bytes, is_known);
-	/* There is no way out of a sandbox without a network. */
-	json_uint(w, "net_bytes_in", 0);
-	json_uint(w, "net_bytes_out", 0);
+	json_uint(w, "net_bytes_in", res->net_bytes_in);
+	json_uint(w, "net_bytes_out", res->net_bytes_out);
 	json_close_object(w);
 }
 
@@ -86,6 +85,20 @@ static void write_denials(struct json_writer *w, const struct cordon_result *res
 		json_string(w, "target", res->denials[i].target);
 		json_string(w, "rule", res->denials[i].rule);
 		json_string(w, "fix", res->denials[i].fix);
+		json_close_object(w);
+	}
+	json_close_array(w);
+}
+
+static void write_published(struct json_writer *w, const struct cordon_result *res)
+{
+	json_open_array(w, "published");
+	for (size_t i = 0; i < res->n_published; i++) {
+		json_open_object(w, NULL);
+		json_uint(w, "port", res->published[i].port);
+		json_string(w, "address", res->published[i].address);
+		json_uint(w, "host_port", res->published[i].host_port);
+		json_string(w, "protocol", res->published[i].protocol);
 		json_close_object(w);
 	}
 	json_close_array(w);
@@ -134,6 +147,7 @@ int cordon_result_to_json(const struct cordon_result *res, int with_output, char
 	write_usage(&w, res);
 	write_isolation(&w, res);
 	write_denials(&w, res);
+	write_published(&w, res);
 	write_error(&w, &res->error);
 	json_close_object(&w);
 	text = strbuf_take(&out);

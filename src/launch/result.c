@@ -68,6 +68,14 @@ static const struct {
 	{ STAGE_NET, 2, "creating the net namespace" },
 	{ STAGE_NET, 4, "raising the loopback device" },
 	{ STAGE_NET, 5, "entering the net namespace" },
+	{ STAGE_NET, 10, "speaking to the kernel's router" },
+	{ STAGE_NET, 11, "routing every address to the gateway" },
+	{ STAGE_NET, 12, "listening on the allowed ports" },
+	{ STAGE_NET, 13, "handing the listeners to the gateway" },
+	{ STAGE_NET, 20, "finding the proxy's port" },
+	{ STAGE_NET, 21, "waiting for the gateway" },
+	{ STAGE_NET, 22, "reading /proc, which connections need at level landlock" },
+	{ STAGE_NET, 23, "listening for connections (a seccomp filter with a listener)" },
 	{ STAGE_CAPS, 1, "making a session keyring" },
 	{ STAGE_CAPS, 2, "dropping the bounding set" },
 	{ STAGE_CAPS, 7, "setting no_new_privs" },
@@ -93,6 +101,11 @@ static const char *stage_hint(const struct wire_report *rep)
 		if (rep->sys_errno == ESTALE)
 			return "a granted path was replaced while the sandbox was set up; try "
 			       "again";
+		return "'cordon check' says what this machine offers";
+	case STAGE_NET:
+		if (rep->op == 23)
+			return "something around Cordon (a container, another sandbox) listens to "
+			       "system calls already or forbids it; run without --net-allow";
 		return "'cordon check' says what this machine offers";
 	case STAGE_LANDLOCK:
 		return "the kernel must have Landlock enabled (boot with lsm=landlock,...); see "
@@ -148,7 +161,7 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 			err->stage = STAGE_MOUNTS;
 		return -1;
 	}
-	if (rep->stage == STAGE_LIMITS && rep->op == 2) {
+	if (rep->stage == STAGE_LIMITS && rep->op == 3) {
 		cordon_err(err, CORDON_E_SYSTEM, rep->sys_errno,
 			   "the limits of the tree could not be watched any more; the command was "
 			   "ended");
@@ -228,7 +241,9 @@ static void fill_failed(struct cordon_run *run)
 {
 	struct cordon_result *res = &run->result;
 
-	result_stage_error(run->plan, &run->report, &res->error);
+	/* The gateway itself knows best why it did not answer. */
+	if (run->report.stage != STAGE_NET || !gateway_error(run, &res->error))
+		result_stage_error(run->plan, &run->report, &res->error);
 	res->kind = CORDON_KIND_SANDBOX_ERROR;
 	res->status = 125;
 	if (run->report.stage == STAGE_EXEC && run->report.op == 0) {
@@ -409,5 +424,6 @@ void result_fill(struct cordon_run *run)
 		res->limits = run->plan->held;
 		res->n_limits = run->plan->n_held;
 		fill_limits(run);
+		gateway_account(run);
 	}
 }

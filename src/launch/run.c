@@ -17,10 +17,17 @@
 #include "sys/calls.h"
 
 #define EVENTS 8
+#define GATEWAY_END_MS 5500 /* it takes 5 seconds at most */
 
 int cordon_run_fd(const struct cordon_run *run)
 {
 	return run->epoll_fd;
+}
+
+const struct cordon_published *cordon_run_published(const struct cordon_run *run, size_t *ret_n)
+{
+	*ret_n = run->gateway.n_published;
+	return run->gateway.published;
 }
 
 const char *const *cordon_run_notes(const struct cordon_run *run)
@@ -128,7 +135,7 @@ static void check_init(struct cordon_run *run)
 
 static void check_clock(struct cordon_run *run)
 {
-	if (run->timer_fd < 0 || !sys_timer_fired(run->timer_fd) || tree_is_gone(run))
+	if (run->timer_fd < 0 || tree_is_gone(run) || !sys_timer_fired(run->timer_fd))
 		return;
 	if (!run->ending)
 		run->ending = CORDON_KIND_TIMEOUT;
@@ -198,6 +205,23 @@ static void finish_command(struct cordon_run *run)
 	relay_stop_capture(&run->err);
 }
 
+/* The gateway ends by itself; one that does not is ended. */
+static int gateway_is_done(struct cordon_run *run)
+{
+	if (gateway_end(run))
+		return 1;
+	if (!run->gateway.is_awaited) {
+		run->gateway.is_awaited = 1;
+		if (set_clock(run, GATEWAY_END_MS) < 0)
+			return 1;
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->timer_fd, EPOLLIN, 0);
+	} else if (sys_timer_fired(run->timer_fd)) {
+		sys_pidfd_send_signal(run->gateway.pid_fd, SIGKILL);
+		return 1;
+	}
+	return 0;
+}
+
 static int process(struct cordon_run *run, struct cordon_error *err)
 {
 	struct epoll_event events[EVENTS];
@@ -212,6 +236,7 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	if (!run->reported)
 		check_init(run);
 	check_clock(run);
+	gateway_check(run);
 	if (tree_is_gone(run)) {
 		if (run->reported && start_again_lower(run))
 			return 0;
@@ -224,6 +249,8 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 		finish_command(run);
 	check_output(run);
 	if (!tree_is_gone(run) || !relay_is_over(&run->out) || !relay_is_over(&run->err))
+		return run->orphaned;
+	if (!gateway_is_done(run))
 		return run->orphaned;
 	finish(run);
 	return 1;
@@ -338,11 +365,14 @@ void cordon_run_free(struct cordon_run *run)
 	if (run->scratch)
 		scratch_remove(run->scratch_parent_fd, run->scratch);
 	spawned_done(run->launcher, &run->spawned);
+	gateway_done(run->launcher, &run->gateway);
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);
 	if (run->timer_fd >= 0)
 		close(run->timer_fd);
+	if (run->options.net_log_fd > 0)
+		close(run->options.net_log_fd);
 	if (run->epoll_fd >= 0)
 		close(run->epoll_fd);
 	plan_free(run->plan);

@@ -307,10 +307,11 @@ int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struc
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
-		  struct wire_order *order, const int stdio[3], int flags, struct cordon_error *err)
+		  struct wire_order *order, const int stdio[3], const struct run_gateway *gateway,
+		  int flags, struct cordon_error *err)
 {
 	const struct plan_header *header = plan->block;
-	int fds[5 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+	int fds[7 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
 	int base = 5, n;
 
 	order->type = WIRE_PLAN;
@@ -331,6 +332,14 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	fds[0] = make_plan_fd(plan, err);
 	if (fds[0] < 0)
 		return fds[0];
+	if (gateway->init_fd >= 0) {
+		order->flags |= WIRE_NET;
+		fds[base++] = gateway->init_fd;
+	}
+	if (gateway->proxy_fd >= 0) {
+		order->flags |= WIRE_NET_PROXY;
+		fds[base++] = gateway->proxy_fd;
+	}
 	n = base;
 	if (s->cgroup.dir_fd >= 0)
 		r = cgroup_open_files(&s->cgroup, order->limits.cpu_milli > 0, fds + n);

@@ -134,6 +134,7 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 		.machine = &run->launcher->machine,
 		.is_main_thread = syscall(SYS_gettid) == run->launcher->pid,
 		.tmpdir = run->scratch,
+		.proxy_port = run->gateway.proxy_port,
 	};
 	int r = 0;
 
@@ -247,8 +248,8 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
-	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds, flags,
-			     err);
+	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
+			     &run->gateway, flags, err);
 }
 
 static void close_guest_ends(const int fds[3])
@@ -266,6 +267,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (level != PLAN_LEVEL_NAMESPACES || run->parked.spawned.pid_fd < 0)
 		r = spawn_at(run, policy, level, err);
 	if (r == 0)
+		r = gateway_open(run, policy, level, err);
+	if (r == 0)
 		r = plan_and_hold(run, policy, level, err);
 	if (r == 0)
 		r = open_streams(run, guest_fds, err);
@@ -273,6 +276,10 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 		r = watch(run, err);
 	if (r == 0)
 		r = deliver(run, guest_fds, err);
+	gateway_delivered(&run->gateway);
+	/* Init goes on meanwhile, and waits for its word before the command starts. */
+	if (r == 0)
+		r = gateway_start(run, err);
 	close_guest_ends(guest_fds);
 	if (r == 0) {
 		/* Registers the streams; what the caller already has for the guest goes now. */
@@ -293,7 +300,10 @@ static void undo_start(struct cordon_run *run)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.pid_fd, 0, 0);
 	}
+	if (run->gateway.pid_fd >= 0 && run->epoll_fd >= 0)
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->gateway.pid_fd, 0, 0);
 	spawned_done(run->launcher, &run->spawned);
+	gateway_done(run->launcher, &run->gateway);
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);
@@ -355,7 +365,8 @@ static int namespaces_are_shut(const struct cordon_run *run)
 	/* Once the command has run there is no second time. */
 	if (rep->type != WIRE_FAILED || rep->stamps_ns[STAGE_EXEC])
 		return 0;
-	if (rep->stage == STAGE_USERNS || rep->stage == STAGE_NET)
+	/* The gateway's part comes after the namespace is there. */
+	if (rep->stage == STAGE_USERNS || (rep->stage == STAGE_NET && rep->op < 10))
 		return 1;
 	if (rep->stage != STAGE_MOUNTS)
 		return 0;
@@ -400,6 +411,13 @@ static int copy_options(struct cordon_run *run, const struct cordon_run_options 
 	memcpy(&run->options, options, options->size);
 	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (run->options.net_log_fd > 0) {
+		/* Level `auto` may need it again, after the caller has closed it. */
+		run->options.net_log_fd = fcntl(run->options.net_log_fd, F_DUPFD_CLOEXEC, 3);
+		if (run->options.net_log_fd < 0)
+			return cordon_err(err, CORDON_E_USAGE, errno,
+					  "net_log_fd is no open descriptor");
+	}
 	if (!run->options.rows || !run->options.cols) {
 		run->options.rows = DEFAULT_ROWS;
 		run->options.cols = DEFAULT_COLS;
@@ -429,6 +447,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	/* The coarse clock is the one that files are stamped with. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &run->started_at);
 	run->spawned = (struct spawned)SPAWNED_INIT;
+	run->gateway = (struct run_gateway)RUN_GATEWAY_INIT;
 	run->parked = *parked;
 	*parked = (struct parked){ SPAWNED_INIT, NULL };
 	run->holds.janitor = (struct spawned)SPAWNED_INIT;

@@ -23,6 +23,7 @@
 #include <cordon/run.h>
 
 #include "base/arena.h"
+#include "net/gateway_format.h"
 #include "plan/plan_format.h"
 #include "policy/policy.h"
 #include "probe/probe.h"
@@ -38,6 +39,7 @@ struct plan_input {
 	const char *tmpdir;
 	bool has_cgroup;     /* one of the run's own holds memory and tasks, tells CPU time ... */
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
+	uint16_t proxy_port; /* level landlock, with a network: the proxy's, on 127.0.0.1; else 0 */
 };
 
 /* Limits that somebody has to watch; 0 = none, unless said otherwise. */
@@ -77,6 +79,14 @@ struct plan_repo {
 	bool has_safe_modules;		/* it cannot write to the repositories of submodules */
 };
 
+/* A port of the sandbox's that the host shall reach. The launcher opens the host's side. */
+struct plan_publish {
+	struct net_addr addr;
+	uint16_t host_port; /* 0 = any that is free */
+	uint16_t port;	    /* inside */
+	int protocol;	    /* enum gateway_protocol; UDP of an entry follows its TCP */
+};
+
 struct plan {
 	struct arena arena;
 	void *block; /* struct plan_header and what belongs to it */
@@ -95,6 +105,9 @@ struct plan {
 	struct plan_limits limits;
 	struct cordon_held *held;
 	size_t n_held;
+	const struct gateway_config *gateway; /* NULL = no network beyond the sandbox's own */
+	struct plan_publish *publish;
+	size_t n_publish;
 };
 
 /* Before there is a plan: the limits that a control group could hold, and whether one is wanted for

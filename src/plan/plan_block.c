@@ -87,6 +87,7 @@ static int fill_header(struct build *b, struct plan_header *h)
 		h->flags |= PLAN_LOOPBACK_UP;
 	if (b->in->options->terminal)
 		h->flags |= PLAN_TERMINAL;
+	plan_net_header(b, h);
 	h->filter = (uint32_t)plan_choose_filter(b);
 	h->n_mount_fds = (uint32_t)b->n_mount_fds;
 	h->handled_fs = m->landlock_fs;

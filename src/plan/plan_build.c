@@ -218,6 +218,8 @@ static int build(struct build *b)
 	if (r == 0)
 		r = describe(b);
 	if (r == 0)
+		r = plan_build_net(b);
+	if (r == 0)
 		r = check_required(b);
 	if (r == 0)
 		r = plan_find_home(b);
@@ -267,6 +269,8 @@ static void hand_over(struct build *b)
 	b->plan->cwd = b->cwd_real;
 	b->plan->held = b->held;
 	b->plan->n_held = b->n_held;
+	b->plan->publish = b->publish;
+	b->plan->n_publish = b->n_publish;
 }
 
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err)

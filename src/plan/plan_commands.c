@@ -188,5 +188,7 @@ int plan_choose_filter(const struct build *b)
 		variant = seccomp_variant_for_landlock(b->in->machine->landlock_abi);
 	if (b->is_commands)
 		variant = seccomp_variant_with_commands(variant);
+	if (b->in->level == PLAN_LEVEL_LANDLOCK && b->in->proxy_port)
+		variant = seccomp_variant_with_net(variant);
 	return (int)variant;
 }

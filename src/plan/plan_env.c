@@ -156,7 +156,7 @@ static int env_put(struct build *b, const char *entry)
 	return plan_list_add(b, &b->env, entry);
 }
 
-static int env_set(struct build *b, const char *name, const char *value)
+int plan_env_set(struct build *b, const char *name, const char *value)
 {
 	const char *entry = arena_printf(b->arena, "%s=%s", name, value);
 
@@ -215,7 +215,7 @@ static int set_path(struct build *b)
 			return plan_nomem(b);
 	}
 	path = arena_printf(b->arena, "%s" DEFAULT_PATH, path);
-	return path ? env_set(b, "PATH", path) : plan_nomem(b);
+	return path ? plan_env_set(b, "PATH", path) : plan_nomem(b);
 }
 
 static int set_own(struct build *b)
@@ -223,17 +223,19 @@ static int set_own(struct build *b)
 	int r = set_path(b);
 
 	if (r == 0)
-		r = env_set(b, "HOME", b->home);
+		r = plan_env_set(b, "HOME", b->home);
 	if (r == 0)
-		r = env_set(b, "USER", b->user_name);
+		r = plan_env_set(b, "USER", b->user_name);
 	if (r == 0)
-		r = env_set(b, "LOGNAME", b->user_name);
+		r = plan_env_set(b, "LOGNAME", b->user_name);
 	if (r == 0)
-		r = env_set(b, "SHELL", "/bin/sh");
+		r = plan_env_set(b, "SHELL", "/bin/sh");
 	if (r == 0)
-		r = env_set(b, "PWD", b->start_dir);
+		r = plan_env_set(b, "PWD", b->start_dir);
 	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
-		r = env_set(b, "TMPDIR", b->in->tmpdir);
+		r = plan_env_set(b, "TMPDIR", b->in->tmpdir);
+	if (r == 0)
+		r = plan_proxy_env(b);
 	return r;
 }
 

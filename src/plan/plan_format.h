@@ -14,11 +14,12 @@
 #include <stdint.h>
 
 #define PLAN_MAGIC 0x4e4c5043u
-#define PLAN_VERSION 2
+#define PLAN_VERSION 3
 #define PLAN_SIZE_MAX (8u << 20)
 #define PLAN_OPS_MAX 8192
 #define PLAN_RLIMITS_MAX 16
 #define PLAN_MOUNT_FDS_MAX 1024
+#define PLAN_NET_PORTS_MAX 64
 
 enum plan_op_type {
 	PLAN_OP_DIR = 1, /* directory `dst` with `mode` in the root tmpfs; fine if it exists */
@@ -65,6 +66,7 @@ struct plan_rlimit {
 #define PLAN_PDEATHSIG 0x8u    /* the supervisor runs on its main thread: parent-death signal too */
 #define PLAN_LOOPBACK_UP 0x10u /* raise lo */
 #define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
+#define PLAN_NET_ALLOW 0x40u   /* every address leads to the gateway, on the ports below */
 
 enum plan_level {
 	PLAN_LEVEL_LANDLOCK = 1,
@@ -82,11 +84,12 @@ struct plan_header {
 	uint32_t filter; /* enum seccomp_variant */
 	uint32_t n_mount_fds;
 	uint32_t n_rlimits;
-	uint32_t pad;
+	uint32_t n_net_ports;
 	uint32_t n_base_ops; /* the first steps do not depend on the run: a parked init did them */
 	uint64_t handled_fs, handled_net, scoped; /* Landlock ruleset */
 	uint64_t tmpfs_bytes, tmpfs_inodes;
 	struct plan_rlimit rlimits[PLAN_RLIMITS_MAX];
+	uint16_t net_ports[PLAN_NET_PORTS_MAX];
 };
 
 #endif

@@ -125,6 +125,8 @@ struct build {
 	size_t n_held, cap_held;
 	int *mount_fds;
 	size_t n_mount_fds, cap_mount_fds;
+	struct plan_publish *publish;
+	size_t n_publish, cap_publish;
 
 	const char *start_dir; /* where the command starts */
 };
@@ -146,11 +148,18 @@ int plan_write_block(struct build *b);
 int plan_find_home(struct build *b);
 int plan_build_env(struct build *b);
 int plan_build_ids(struct build *b, struct plan_header *h);
+int plan_env_set(struct build *b, const char *name, const char *value);
 /* Is @dir, a real path, a home directory or does it contain one? */
 bool plan_holds_home(const struct build *b, const char *dir);
 
 /* plan_limits.c */
 int plan_build_limits(struct build *b, struct plan_header *h);
+
+/* plan_net.c */
+bool plan_has_egress(const struct build *b);
+int plan_build_net(struct build *b);
+void plan_net_header(const struct build *b, struct plan_header *h);
+int plan_proxy_env(struct build *b);
 
 /* plan_path.c */
 struct resolved {

@@ -12,7 +12,7 @@
 	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
-	 PLAN_TERMINAL)
+	 PLAN_TERMINAL | PLAN_NET_ALLOW)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,
@@ -122,6 +122,8 @@ static int check_header(const struct plan_header *h)
 	if (h->flags & ~HEADER_FLAGS)
 		return 0;
 	if (h->level == PLAN_LEVEL_NAMESPACES && h->outer_uid == 0)
+		return 0;
+	if (h->n_net_ports > PLAN_NET_PORTS_MAX)
 		return 0;
 	return h->n_mount_fds <= PLAN_MOUNT_FDS_MAX && h->n_argv > 0 && h->n_ops <= PLAN_OPS_MAX;
 }

@@ -58,7 +58,7 @@ static const struct {
 /* Read as they are where no file can be put in their place (level landlock). */
 static const char *const etc_real[] = {
 	"/etc/passwd",	    "/etc/group",     "/etc/hosts",    "/etc/nsswitch.conf",
-	"/etc/resolv.conf", "/etc/host.conf", "/etc/hostname",
+	"/etc/resolv.conf", "/etc/host.conf", "/etc/hostname", "/etc/debian_version",
 };
 
 static const char *const devices[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/random",
@@ -199,7 +199,9 @@ static int add_synthetic(struct build *b)
 		{ "/etc/passwd", passwd },
 		{ "/etc/group", group },
 		{ "/etc/hosts", "127.0.0.1 localhost cordon\n::1 localhost\n" },
-		{ "/etc/resolv.conf", "# no network\n" },
+		/* Any address would do: all of them lead to the gateway. */
+		{ "/etc/resolv.conf",
+		  plan_has_egress(b) ? "nameserver 198.18.0.1\n" : "# no network\n" },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n" },
 		{ "/etc/hostname", "cordon\n" },
 	};

@@ -27,7 +27,8 @@
 #define INIT_ROLE_HOLDER 'h'	 /* keeps its user namespace alive until the socket closes */
 
 enum wire_order_type {
-	/* fds: plan memfd, stdin, stdout, stderr (unless WIRE_OWN_TERMINAL), supervisor's pidfd;
+	/* fds: plan memfd, stdin, stdout, stderr (unless WIRE_OWN_TERMINAL), supervisor's pidfd,
+	 * the socket to the gateway (WIRE_NET), the proxy's listener (WIRE_NET_PROXY);
 	 * with a control group also its memory.events, cpu.stat and, for a share of the CPUs,
 	 * cpu.max */
 	WIRE_PLAN = 1,
@@ -52,6 +53,8 @@ struct wire_limits {
 /* wire_order.flags of WIRE_PLAN */
 #define WIRE_KEEP_ORPHANS 0x1u /* the tree outlives the command */
 #define WIRE_OWN_TERMINAL 0x2u /* no standard streams come with it (PLAN_TERMINAL) */
+#define WIRE_NET 0x4u	       /* a socket to the gateway comes with it */
+#define WIRE_NET_PROXY 0x8u    /* and a listener: level landlock */
 
 struct wire_order {
 	uint32_t type, arg, count, flags;

@@ -13,8 +13,8 @@
  *
  * A filter refuses what it does not know with ENOSYS and ends the process on system calls of
  * another architecture. It refuses mount, unshare, setns and chroot, so it goes on last. The
- * variants for runs without namespaces hand changes of metadata to a listener; without one these
- * calls give ENOSYS.
+ * variants for runs without namespaces hand changes of metadata (and those for runs with a network
+ * also connect) to a listener; without one these calls give ENOSYS.
  */
 
 struct sock_filter;
@@ -29,6 +29,11 @@ enum seccomp_variant {
 	SECCOMP_LANDLOCK_COMMANDS,
 	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS,
 	SECCOMP_LANDLOCK_OLD_COMMANDS,
+	/* Some hosts may be reached: connect() goes to the listener, too. */
+	SECCOMP_LANDLOCK_NET,
+	SECCOMP_LANDLOCK_NO_UNIX_NET,
+	SECCOMP_LANDLOCK_COMMANDS_NET,
+	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET,
 	SECCOMP_VARIANT_MAX,
 };
 
@@ -51,5 +56,15 @@ enum seccomp_variant seccomp_variant_for_landlock(int abi);
 
 /* The flavour of @variant for an allow-list of programs; of such a flavour, itself. */
 enum seccomp_variant seccomp_variant_with_commands(enum seccomp_variant variant);
+
+/* The flavour of @variant for runs with a network; itself if there is none: with namespaces none
+ * is needed, and where Landlock does not restrict TCP there can be no network. */
+enum seccomp_variant seccomp_variant_with_net(enum seccomp_variant variant);
+
+/* Does connect() go to the listener? @variant may come straight out of a plan. */
+int seccomp_variant_has_net(unsigned int variant);
+
+/* Can Unix sockets be made that are not connected for good? */
+int seccomp_variant_has_unix(unsigned int variant);
 
 #endif

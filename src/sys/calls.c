@@ -96,6 +96,26 @@ int sys_socketpair(int fds[2])
 	RET(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds));
 }
 
+int sys_socket(int domain, int type, int protocol)
+{
+	RET(socket(domain, type, protocol));
+}
+
+int sys_bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	RET(bind(fd, address, len));
+}
+
+int sys_listen(int fd, int backlog)
+{
+	RET(listen(fd, backlog));
+}
+
+int sys_getsockname(int fd, struct sockaddr *ret, socklen_t *len)
+{
+	RET(getsockname(fd, ret, len));
+}
+
 int sys_pipe(int fds[2])
 {
 	RET(pipe2(fds, O_CLOEXEC));

@@ -330,7 +330,7 @@ def test_check(me):
     lines = done.stdout.decode().splitlines()
     assert "level" in lines[0] and len(lines) > 4
     assert all(line == line.rstrip() and line.isprintable() for line in lines)
-    for name in ("landlock", "seccomp"):
+    for name in ("landlock", "seccomp", "net-allow"):
         assert any(line.split()[:1] == [name] for line in lines), name
 
 
@@ -341,6 +341,19 @@ def test_check_json_agrees_with_runs(me):
     level = me.receipt([], ["true"])["isolation"]["level"]
     assert done.returncode == {"namespaces": 0, "landlock": 1}[level]
     assert level in json.dumps(got)
+
+
+def test_check_tells_how_allowed_hosts_are_reached(me):
+    """It agrees with a real run, whose command says whether it was given proxy variables."""
+    done = me.outside([me.cordon, "check", "--json"])
+    (item,) = [i for i in json.loads(done.stdout)["layers"] if i["name"] == "net-allow"]
+    got = me.run(["--net-allow", "192.0.2.1"], [SH, "-c", "echo ${HTTP_PROXY:-none}"])
+    if item["state"] == "no":
+        assert got.returncode == 125 and item["detail"] in got.stderr.decode()
+        return
+    assert got.returncode == 0, got.stderr
+    assert (got.stdout == b"none\n") == (item["state"] == "yes")
+    assert (item["remedy"] is None) == (item["state"] == "yes")
 
 
 def test_validate(me):

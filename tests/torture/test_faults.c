@@ -38,7 +38,7 @@ static int marker_exists(void)
 	return access(marker, F_OK) == 0;
 }
 
-static int with_terminal;
+static int with_terminal, with_net;
 
 static void run_once(const char *level, long outside_nth, long init_nth, struct outcome *ret)
 {
@@ -54,6 +54,8 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	CHECK_INT(cordon_policy_new(&policy, &err), 0);
 	CHECK_INT(cordon_policy_set(policy, "isolation", level, &err), 0);
 	CHECK_INT(cordon_policy_set(policy, "fs.write", dir, &err), 0);
+	if (with_net)
+		CHECK_INT(cordon_policy_set(policy, "net.allow", "example.com", &err), 0);
 	options.argv = argv;
 	options.cwd = dir;
 	options.home = "/nonexistent";
@@ -153,6 +155,16 @@ static void test_terminal(void)
 	with_terminal = 0;
 }
 
+static void test_net(void)
+{
+	with_net = 1;
+	fail_each_in_init("namespaces");
+	fail_each_in_init("landlock");
+	fail_each_outside("namespaces");
+	fail_each_outside("landlock");
+	with_net = 0;
+}
+
 static void test_nothing_left(void)
 {
 	DIR *d = opendir(dir);
@@ -177,4 +189,4 @@ static void test_setup(void)
 }
 
 TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
-	 test_outside_landlock, test_terminal, test_nothing_left)
+	 test_outside_landlock, test_terminal, test_net, test_nothing_left)

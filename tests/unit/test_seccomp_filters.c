@@ -25,6 +25,10 @@ static const unsigned short max_len[] = {
 	[SECCOMP_LANDLOCK_COMMANDS] = 185,
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS] = 185,
 	[SECCOMP_LANDLOCK_OLD_COMMANDS] = 185,
+	[SECCOMP_LANDLOCK_NET] = 180,
+	[SECCOMP_LANDLOCK_NO_UNIX_NET] = 180,
+	[SECCOMP_LANDLOCK_COMMANDS_NET] = 185,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = 185,
 };
 _Static_assert(ARRAY_SIZE(max_len) == SECCOMP_VARIANT_MAX, "every variant has a limit");
 
@@ -54,6 +58,52 @@ static void test_lookup(void)
 		  SECCOMP_LANDLOCK_OLD_COMMANDS);
 	CHECK_INT(seccomp_variant_with_commands(SECCOMP_LANDLOCK_OLD_COMMANDS),
 		  SECCOMP_LANDLOCK_OLD_COMMANDS);
+}
+
+static void test_lookup_net(void)
+{
+	static const struct {
+		enum seccomp_variant plain, net;
+	} pairs[] = {
+		{ SECCOMP_LANDLOCK, SECCOMP_LANDLOCK_NET },
+		{ SECCOMP_LANDLOCK_NO_UNIX, SECCOMP_LANDLOCK_NO_UNIX_NET },
+		{ SECCOMP_LANDLOCK_COMMANDS, SECCOMP_LANDLOCK_COMMANDS_NET },
+		{ SECCOMP_LANDLOCK_NO_UNIX_COMMANDS, SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET },
+		/* those that have none */
+		{ SECCOMP_NAMESPACES, SECCOMP_NAMESPACES },
+		{ SECCOMP_NAMESPACES_COMMANDS, SECCOMP_NAMESPACES_COMMANDS },
+		{ SECCOMP_LANDLOCK_OLD, SECCOMP_LANDLOCK_OLD },
+		{ SECCOMP_LANDLOCK_OLD_COMMANDS, SECCOMP_LANDLOCK_OLD_COMMANDS },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		CHECK_INT(seccomp_variant_with_net(pairs[i].plain), pairs[i].net);
+		CHECK_INT(seccomp_variant_with_net(pairs[i].net), pairs[i].net);
+		/* in either order */
+		CHECK_INT(seccomp_variant_with_commands(pairs[i].net),
+			  seccomp_variant_with_net(seccomp_variant_with_commands(pairs[i].plain)));
+		CHECK_INT(seccomp_variant_has_net(pairs[i].plain), 0);
+		CHECK_INT(seccomp_variant_has_net(pairs[i].net), pairs[i].plain != pairs[i].net);
+	}
+	CHECK_INT(seccomp_variant_has_net(SECCOMP_VARIANT_MAX), 0);
+	CHECK_INT(seccomp_variant_has_net(~0u), 0);
+}
+
+/* Whether a variant has Unix sockets is what its program says of them. */
+static void test_has_unix(void)
+{
+	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
+		const struct seccomp_filter *filter = seccomp_filter_get(v);
+		const struct seccomp_data data = { .nr = SYS_socket,
+						   .arch = AUDIT_ARCH_X86_64,
+						   .args = { 1, 1, 0 } };
+		struct bpf_sim_result got;
+
+		REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &got));
+		CHECK_MSG(seccomp_variant_has_unix(v) == (got.action == SECCOMP_RET_ALLOW), "%s",
+			  seccomp_variant_name(v));
+	}
+	CHECK_INT(seccomp_variant_has_unix(SECCOMP_VARIANT_MAX), 0);
 }
 
 static void test_structure(void)
@@ -185,9 +235,9 @@ static int child_try(const struct seccomp_filter *filter)
 }
 
 /* What goes to the listener is refused when there is none. */
-static int child_without_listener(const struct seccomp_filter *filter)
+static int child_without_listener(unsigned int variant)
 {
-	int status = child_try(filter);
+	int status = child_try(seccomp_filter_get(variant));
 
 	if (status)
 		return status;
@@ -195,6 +245,9 @@ static int child_without_listener(const struct seccomp_filter *filter)
 		return 8;
 	if (syscall(SYS_fchown, -1, 0, 0) != -1 || errno != ENOSYS)
 		return 9;
+	if (seccomp_variant_has_net(variant) &&
+	    (syscall(SYS_connect, -1, NULL, 0) != -1 || errno != ENOSYS))
+		return 10;
 	return 0;
 }
 
@@ -208,7 +261,7 @@ static void test_kernel_takes_them(void)
 		if (!pid)
 			_exit(v == SECCOMP_NAMESPACES || v == SECCOMP_NAMESPACES_COMMANDS
 				      ? child_try(seccomp_filter_get(v))
-				      : child_without_listener(seccomp_filter_get(v)));
+				      : child_without_listener(v));
 		REQUIRE(waitpid(pid, &status, 0) == pid);
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
 			SKIP("seccomp filters cannot be installed here");
@@ -254,5 +307,5 @@ static void test_table_names(void)
 	CHECK(compared > 350);
 }
 
-TAP_MAIN(test_lookup, test_structure, test_returns, test_walks, test_simulator,
-	 test_kernel_takes_them, test_table_names)
+TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_walks,
+	 test_simulator, test_kernel_takes_them, test_table_names)

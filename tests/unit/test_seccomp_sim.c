@@ -31,6 +31,10 @@ static const char *const variant_words[] = {
 	[SECCOMP_LANDLOCK_COMMANDS] = "LANDLOCK_COMMANDS",
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS] = "LANDLOCK_NO_UNIX_COMMANDS",
 	[SECCOMP_LANDLOCK_OLD_COMMANDS] = "LANDLOCK_OLD_COMMANDS",
+	[SECCOMP_LANDLOCK_NET] = "LANDLOCK_NET",
+	[SECCOMP_LANDLOCK_NO_UNIX_NET] = "LANDLOCK_NO_UNIX_NET",
+	[SECCOMP_LANDLOCK_COMMANDS_NET] = "LANDLOCK_COMMANDS_NET",
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = "LANDLOCK_NO_UNIX_COMMANDS_NET",
 };
 _Static_assert(ARRAY_SIZE(variant_words) == SECCOMP_VARIANT_MAX, "every variant has a word");
 
@@ -67,7 +71,7 @@ static const struct {
 } call_names[] = {
 	NAME(_sysctl), NAME(acct), NAME(add_key), NAME(adjtimex), NAME(arch_prctl), NAME(bpf),
 	NAME(chmod), NAME(chown), NAME(chroot), NAME(clock_adjtime), NAME(clock_settime),
-	NAME(clone), NAME(clone3), NAME(close_range), NAME(create_module), NAME(delete_module),
+	NAME(clone), NAME(clone3), NAME(close_range), NAME(connect), NAME(create_module), NAME(delete_module),
 	NAME(epoll_pwait2), NAME(execveat), NAME(faccessat2), NAME(fanotify_init),
 	NAME(fanotify_mark), NAME(fchmod), NAME(fchmodat), NAME(fchown), NAME(fchownat),
 	NAME(finit_module), NAME(fremovexattr), NAME(fsconfig), NAME(fsetxattr), NAME(fsmount),
@@ -218,17 +222,21 @@ static bool parse_variants(char *word, unsigned int *ret)
 	}
 	for (item = strtok_r(word, ",", &save); item; item = strtok_r(NULL, ",", &save)) {
 		size_t len = strlen(item);
-		bool both = len && item[len - 1] == '+';
+		bool all = len && item[len - 1] == '+';
 		unsigned int v = 0;
 
-		item[len - both] = '\0';
+		item[len - all] = '\0';
 		while (v < SECCOMP_VARIANT_MAX && strcmp(variant_words[v], item))
 			v++;
 		if (v == SECCOMP_VARIANT_MAX)
 			return false;
 		mask |= 1u << v;
-		if (both)
-			mask |= 1u << seccomp_variant_with_commands(v);
+		if (all) {
+			unsigned int commands = seccomp_variant_with_commands(v);
+
+			mask |= 1u << commands | 1u << seccomp_variant_with_net(v) |
+				1u << seccomp_variant_with_net(commands);
+		}
 	}
 	*ret = mask;
 	return mask != 0;

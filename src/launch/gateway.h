@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The supervisor's side of the gateway (src/gateway): starting it, ending it, reading its account.
+ *
+ * It is started when init has its plan: init was not kept waiting, and is at its mounts meanwhile.
+ * Told what to do, it and init speak to each other; the supervisor only holds the socket whose end
+ * is the gateway's end, a pidfd to see it die before that, and the memory with the account.
+ */
+#ifndef LAUNCH_GATEWAY_H
+#define LAUNCH_GATEWAY_H
+
+#include <stdint.h>
+
+#include <cordon/run.h>
+
+#include "net/gateway_format.h"
+
+struct cordon_launcher;
+struct cordon_run;
+struct plan;
+
+struct run_gateway {
+	int ctl_fd; /* its end is the gateway's */
+	int pid_fd;
+	int init_fd;  /* the socket that init gets; -1 once it has it */
+	int peer_fd;  /* its other end, the gateway's; -1 once it has it */
+	int proxy_fd; /* level landlock: the listener that init gets */
+	uint16_t proxy_port;
+	struct gateway_account *account; /* shared with the gateway */
+	struct cordon_published *published;
+	size_t n_published;
+	int wait_status; /* how it ended by itself; valid if is_lost */
+	int is_lost;	 /* it ended before the run did */
+	int is_ended;	 /* we have let go of it */
+	int is_awaited;	 /* and wait for its log to be complete */
+};
+
+#define RUN_GATEWAY_INIT                                                                           \
+	{ .ctl_fd = -1, .pid_fd = -1, .init_fd = -1, .peer_fd = -1, .proxy_fd = -1 }
+
+/* What init needs of it, if @policy has any use for a gateway. */
+int gateway_open(struct cordon_run *run, const struct cordon_policy *policy, int level,
+		 struct cordon_error *err);
+/* init has been sent its descriptors. */
+void gateway_delivered(struct run_gateway *gateway);
+/* Starts the process, opens what the plan wants published, and tells it. If this fails, the command
+ * does not start: init waits for the gateway's word. */
+int gateway_start(struct cordon_run *run, struct cordon_error *err);
+/* Looks whether it is still there. */
+void gateway_check(struct cordon_run *run);
+/* The tree is gone: the gateway ends, too, once what the command has sent has gone out. 1 when it
+ * has ended, 0 = look again. */
+int gateway_end(struct cordon_run *run);
+/* Lets go of everything. */
+void gateway_done(struct cordon_launcher *launcher, struct run_gateway *gateway);
+/* What it says of itself, for a run whose set-up failed; 0 = nothing. */
+int gateway_error(const struct cordon_run *run, struct cordon_error *err);
+/* Bytes and refusals, into the result. */
+void gateway_account(struct cordon_run *run);
+
+#endif

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From the gateway's account to the receipt. The gateway has read the guest's bytes, so nothing in
+ * the account is believed: counts are bounded, text is cut and cleaned, reasons must be known.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/units.h"
+#include "launch/gateway.h"
+#include "launch/launch.h"
+
+#define STEP_FDS 7
+#define CONFINE 100 /* steps from here on are the gateway's confinement */
+
+static const struct {
+	unsigned step;
+	const char *what;
+} steps[] = {
+	{ 1, "reading its rules" },
+	{ 2, "reading the resolver's configuration" },
+	{ 3, "making an epoll descriptor" },
+	{ 4, "taking over the listeners" },
+	{ 5, "taking over published ports" },
+	{ 6, "saying that it is ready" },
+	{ STEP_FDS, "having enough descriptors" },
+	{ CONFINE + 1, "limiting its resources" },
+	{ CONFINE + 2, "becoming another user" },
+	{ CONFINE + 3, "dropping its capabilities" },
+	{ CONFINE + 4, "giving up privileges" },
+	{ CONFINE + 5, "entering its Landlock domain" },
+	{ CONFINE + 6, "entering its system call filter" },
+};
+
+int gateway_error(const struct cordon_run *run, struct cordon_error *err)
+{
+	const struct gateway_account *a = run->gateway.account;
+	const char *what = "starting";
+
+	if (!a || !a->failed_at)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		if (steps[i].step == a->failed_at)
+			what = steps[i].what;
+	}
+	cordon_err(err, CORDON_E_SETUP, a->failed_errno > 0 ? a->failed_errno : EPROTO,
+		   "the gateway failed at %s", what);
+	err->stage = STAGE_NET;
+	if (a->failed_at == CONFINE + 2)
+		cordon_err_hint(err, "root needs CAP_SETUID and CAP_SETGID for --net-allow, so "
+				     "that the gateway is not root; or start Cordon as a user");
+	else if (a->failed_at == STEP_FDS)
+		cordon_err_hint(err, "the hard limit of open files is too low: ulimit -Hn 2048");
+	else
+		cordon_err_hint(err, "'cordon check' says what this machine offers");
+	return 1;
+}
+
+/* One refusal as it was read, once. */
+struct refusal {
+	unsigned reason, port;
+	char host[NET_NAME_MAX + 1], other[NET_NAME_MAX + 1];
+};
+
+static void copy_text(char *ret, size_t cap, const char *text)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < cap && text[i]; i++)
+		ret[i] = text[i] >= ' ' && text[i] < 0x7f ? text[i] : '?';
+	ret[i] = '\0';
+}
+
+static const struct {
+	const char *rule; /* policy key */
+	const char *note; /* what the target does not say by itself */
+} reasons[GATEWAY_R_MAX] = {
+	[GATEWAY_R_NOT_LISTED] = { "net.allow", NULL },
+	[GATEWAY_R_DENIED] = { "net.deny", NULL },
+	[GATEWAY_R_PORT] = { "net.allow", NULL },
+	[GATEWAY_R_SPECIAL] = { "net.allow", "its address is not public" },
+	[GATEWAY_R_SNI] = { "net.allow", "a TLS hello for another name" },
+	[GATEWAY_R_NO_SNI] = { "net.allow", "a TLS hello without a name" },
+	[GATEWAY_R_NOT_TLS] = { "net.allow", "not TLS" },
+	[GATEWAY_R_HOST] = { "net.allow", "a request for another host" },
+	[GATEWAY_R_HTTP] = { "net.allow", "not a clear HTTP request" },
+	[GATEWAY_R_CONNECTIONS] = { "net.allow", "too many connections at once" },
+	[GATEWAY_R_RATE] = { "net.allow", "too many connections in a second" },
+	[GATEWAY_R_BYTES] = { "net.max", "the bytes were used up" },
+	[GATEWAY_R_NAMES] = { "net.allow", "too many different names" },
+	[GATEWAY_R_PROXY] = { "net.allow", "not a request that a proxy understands" },
+};
+
+/* "host:port", with brackets where they are needed. */
+static const char *with_port(struct cordon_run *run, const char *host, unsigned port)
+{
+	if (port == 0)
+		return arena_strdup(&run->arena, host);
+	return arena_printf(&run->arena, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+/* The addresses that names get inside: allowing one leads nowhere. */
+static bool is_of_pool(const struct net_addr *addr)
+{
+	static const struct net_addr pool = { 0, { 198, 18 } };
+	static const struct net_addr pool6 = { 1, GATEWAY_POOL6 };
+
+	return net_addr_is_in(addr, &pool, 15) || net_addr_is_in(addr, &pool6, 96);
+}
+
+/* Would it help to allow @host? Not if it is allowed, or is none. */
+static bool can_be_allowed(const struct cordon_run *run, const char *host, unsigned port)
+{
+	const struct gateway_config *c = run->plan->gateway;
+	const struct net_rules rules = { c->rules, c->rules + c->n_allow, c->n_allow, c->n_deny };
+	struct net_addr addr;
+	char name[NET_NAME_MAX + 1];
+
+	if (port == 53)
+		return false;
+	if (net_addr_parse(host, strlen(host), &addr) == 0)
+		return !is_of_pool(&addr) &&
+		       net_judge_address(&rules, &addr, (uint16_t)port) != NET_DENIED;
+	if (net_name_parse(host, strlen(host), name) < 0)
+		return false;
+	switch (net_judge_name(&rules, name, (uint16_t)port)) {
+	case NET_NOT_LISTED:
+	case NET_OTHER_PORT:
+		return true;
+	case NET_ALLOWED:
+	case NET_DENIED:
+	case NET_SPECIAL:
+		break;
+	}
+	return false;
+}
+
+static const char *allow_flag(struct cordon_run *run, const char *host, unsigned port)
+{
+	const char *target;
+
+	if (!can_be_allowed(run, host, port))
+		return NULL;
+	target = with_port(run, host, port);
+	return target ? arena_printf(&run->arena, "--net-allow %s", target) : NULL;
+}
+
+/* A name was asked for that has this address: on the ports that the name is allowed on. */
+static const char *allow_address(struct cordon_run *run, const char *name, const char *addr)
+{
+	const struct gateway_config *c = run->plan->gateway;
+	const struct net_rules rules = { c->rules, c->rules + c->n_allow, c->n_allow, c->n_deny };
+	const char *fix;
+	unsigned n = 0;
+
+	fix = strchr(addr, ':') ? arena_printf(&run->arena, "--net-allow [%s]", addr)
+				: arena_printf(&run->arena, "--net-allow %s", addr);
+	for (uint32_t i = 0; i < c->n_ports && fix && n < NET_RULE_PORTS_MAX; i++) {
+		if (net_judge_name(&rules, name, c->ports[i]) == NET_ALLOWED)
+			fix = arena_printf(&run->arena, "%s%c%u", fix, n++ ? ',' : ':',
+					   c->ports[i]);
+	}
+	return can_be_allowed(run, addr, 0) ? fix : NULL;
+}
+
+static const char *fix_of(struct cordon_run *run, const struct refusal *r)
+{
+	char size[UNITS_TEXT_MAX];
+
+	switch (r->reason) {
+	case GATEWAY_R_NOT_LISTED:
+	case GATEWAY_R_PORT:
+		return allow_flag(run, r->host, r->port);
+	case GATEWAY_R_SPECIAL:
+		if (!r->other[0])
+			return allow_flag(run, r->host, r->port);
+		return r->port ? allow_flag(run, r->other, r->port)
+			       : allow_address(run, r->host, r->other);
+	case GATEWAY_R_SNI:
+	case GATEWAY_R_HOST:
+		return allow_flag(run, r->other, r->port);
+	case GATEWAY_R_BYTES:
+		return arena_printf(
+			&run->arena, "--net-max %s",
+			units_format_size((int64_t)(2 * run->plan->gateway->max_bytes), size));
+	default:
+		return NULL;
+	}
+}
+
+static const char *target_of(struct cordon_run *run, const struct refusal *r)
+{
+	bool is_other = r->reason == GATEWAY_R_SNI || r->reason == GATEWAY_R_HOST;
+	const char *note = reasons[r->reason].note;
+	const char *target = with_port(run, is_other ? r->other : r->host, r->port);
+
+	if (!target || !note)
+		return target;
+	if (r->reason == GATEWAY_R_PROXY)
+		return arena_printf(&run->arena, "the proxy (%s: %s)", note, r->other);
+	if (is_other)
+		return arena_printf(&run->arena, "%s (%s, %s)", target, note, r->host);
+	if (r->other[0])
+		return arena_printf(&run->arena, "%s (%s: %s)", target, note, r->other);
+	return arena_printf(&run->arena, "%s (%s)", target, note);
+}
+
+static void add_refusal(struct cordon_run *run, const struct refusal *r)
+{
+	const struct cordon_denial denial = {
+		.what = r->port || r->reason == GATEWAY_R_PROXY ? "connect" : "resolve",
+		.target = target_of(run, r),
+		.rule = reasons[r->reason].rule,
+		.fix = fix_of(run, r),
+	};
+
+	if (denial.target)
+		result_deny(run, &denial);
+}
+
+/* A gateway that ended by itself took the network with it; nothing was opened by that. */
+static void add_loss(struct cordon_run *run)
+{
+	const struct cordon_denial denial = {
+		.what = "gateway",
+		.target = run->gateway.wait_status
+				  ? arena_printf(&run->arena,
+						 "it was ended by signal %d; there was no network "
+						 "from then on",
+						 run->gateway.wait_status)
+				  : "it ended; there was no network from then on",
+		.rule = "net.allow",
+	};
+
+	if (denial.target)
+		result_deny(run, &denial);
+}
+
+static void add_rest(struct cordon_run *run, uint32_t n)
+{
+	const struct cordon_denial denial = {
+		.what = "connect",
+		.target = arena_printf(&run->arena, "%u more that are not listed", n),
+		.rule = "net.allow",
+	};
+
+	if (denial.target)
+		result_deny(run, &denial);
+}
+
+void gateway_account(struct cordon_run *run)
+{
+	const struct gateway_account *a = run->gateway.account;
+	struct cordon_result *res = &run->result;
+	uint32_t n;
+
+	res->published = run->gateway.published;
+	res->n_published = run->gateway.n_published;
+	if (!a)
+		return;
+	res->net_bytes_in = a->bytes_in;
+	res->net_bytes_out = a->bytes_out;
+	n = __atomic_load_n(&a->n_denials, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n && i < GATEWAY_DENIALS_MAX; i++) {
+		struct refusal r = { a->denials[i].reason, a->denials[i].port, "", "" };
+
+		if (r.reason == 0 || r.reason >= GATEWAY_R_MAX)
+			continue;
+		copy_text(r.host, sizeof(r.host), a->denials[i].host);
+		copy_text(r.other, sizeof(r.other), a->denials[i].other);
+		add_refusal(run, &r);
+	}
+	if (a->n_more)
+		add_rest(run, a->n_more);
+	if (run->gateway.is_lost && a->is_ready)
+		add_loss(run);
+}
