@@ -26,7 +26,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROBES = [ROOT / "tests" / suite / "probes" for suite in ("escape", "limits")]
+PROBES = [ROOT / "tests" / suite / "probes" for suite in ("escape", "limits", "net")]
 MUST_WORK = os.environ.get("CORDON_MUST_WORK", "1") != "0"
 IS_ROOT = os.geteuid() == 0
 WHO = ["root", "user"] if IS_ROOT else ["user"]
@@ -50,6 +50,17 @@ def unavailable(reason):
 def ceiling(seconds):
     """How long something may take at most: generous already, and more so on a slow machine."""
     return seconds * SLOW
+
+
+def landlock_abi():
+    """This kernel's, or 0."""
+    return max(_libc.syscall(444, None, ctypes.c_size_t(0), 1), 0)
+
+
+def needs_landlock_net():
+    """For runs at level landlock with net.allow: Cordon refuses them where Landlock knows no TCP."""
+    if landlock_abi() < 4:
+        unavailable("net.allow at level landlock needs Landlock ABI 4 (Linux 6.7)")
 
 
 class Process(subprocess.Popen):
@@ -492,3 +503,30 @@ while True: time.sleep(60)
     proc.wait()
     proc.stdout.close()
     _known.discard(proc.pid)
+
+
+# --- the simulated internet (tests/net/rig.py) ---------------------------------------------------------
+
+
+@pytest.fixture(scope="session")
+def internet(session_dir, probes):
+    import rig  # of the suite that asks for it
+
+    made = rig.make(session_dir, probes)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def net(internet):
+    """The internet with empty logs."""
+    internet.forget()
+    return internet
+
+
+@pytest.fixture
+def home(me, net):
+    """A caller that lives in it."""
+    import rig
+
+    return rig.Home(me, net)

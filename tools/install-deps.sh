@@ -13,7 +13,8 @@ declare -A sets=(
 		musl-tools"
 	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
 	[test]="g++ clang-19 python3-pytest strace git procps util-linux sqlite3
-		crun runc bubblewrap nodejs mandoc"
+		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server
+		python3-pip"
 	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"
 	[fuzz]="clang-19 libclang-rt-19-dev"
 	[bench]="bubblewrap git sqlite3 procps"

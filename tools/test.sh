@@ -50,23 +50,65 @@ meson_suites() {
 	collect $status "$dir/meson-logs/testlog.junit.xml" "$name"
 }
 
-suites=(tests/integration tests/escape tests/limits)
+suites=(tests/integration tests/escape tests/limits tests/net)
+# These measure no time and look at nothing but their own directories and processes: three callers
+# run them at the same time. The others have the machine for themselves.
+calm=(tests/integration/test_{cli_options,cli_run,cli_streams,docs,git,inject,installed}.py
+	tests/integration/test_{interactive,landlock_metadata,tools}.py
+	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net)
+who='root user'
+uid=
 
-# pytest_suites NAME WRAPPER...: in the staged tree, with a clean environment
-pytest_suites() {
-	local name=$1 home=$scratch/$1-home
+# run_pytest NAME [ARGUMENT...]: in the staged tree, with a clean environment, as $uid if that is set
+run_pytest() {
+	local home=$scratch/$1-home as=()
 	shift
 	mkdir -p "$home/tmp" "$home/results"
-	[ $# -eq 0 ] || chown -R "$test_uid:$test_uid" "$home"
+	if [ -n "$uid" ]; then
+		chown -R "$uid:$uid" "$home"
+		as=(setpriv --reuid "$uid" --regid "$uid" --clear-groups)
+	fi
 	# shellcheck disable=SC2086 # PYTEST_ARGS is a list of words
 	(cd "$scratch/src" && env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
 		HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" PYTHONDONTWRITEBYTECODE=1 \
 		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
-		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" \
-		"$@" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
-		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} "${suites[@]}")
-	collect $? "$home/results/out.xml" "pytest-$name"
+		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" CORDON_TEST_WHO="$who" \
+		"${as[@]}" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
+		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} "$@")
+}
+
+# collect_pytest STATUS NAME. 5: nothing was selected, which PYTEST_ARGS may do to one of the runs.
+collect_pytest() {
+	local status=$1
+	[ "$status" -eq 5 ] && [ -n "${PYTEST_ARGS-}" ] && status=0
+	collect "$status" "$scratch/$2-home/results/out.xml" "pytest-$2"
+}
+
+pytest_suites() {
+	run_pytest "$1" "${suites[@]}"
+	collect_pytest $? "$1"
+}
+
+# The calm suites at the same time: root, a user whom root prepares things for, and a user alone.
+# Ids of their own, since the kernel counts some things for each id.
+calm_suites() {
+	local names=(calm-root calm-prepared calm-user) pids=() i status
+	(who=root && run_pytest calm-root "${calm[@]}") >"$scratch/calm-root.log" 2>&1 &
+	pids+=($!)
+	(who=user && run_pytest calm-prepared "${calm[@]}") >"$scratch/calm-prepared.log" 2>&1 &
+	pids+=($!)
+	# What only root can prepare is not skipped in the other two.
+	(uid=$((test_uid + 1)) must_work=0 && run_pytest calm-user "${calm[@]}" -m 'not slow') \
+		>"$scratch/calm-user.log" 2>&1 &
+	pids+=($!)
+	for i in 0 1 2; do
+		status=0
+		wait "${pids[i]}" || status=$?
+		echo "-- ${names[i]}"
+		cat "$scratch/${names[i]}.log"
+		collect_pytest $status "${names[i]}"
+	done
 }
 
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
@@ -99,23 +141,32 @@ prefix=
 if { wants root || wants user; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
+	others=()
+	if wants root && wants user && [ -z "${PYTEST_ARGS-}" ]; then
+		say "calm suites as root and as ordinary users, at the same time"
+		calm_suites
+		others=("${calm[@]/#/--ignore=}")
+		suites=(tests/integration tests/escape tests/limits)
+	fi
 	if wants root; then
-		say "integration, escape and limit suites as root"
+		say "integration, escape, limit and network suites as root"
+		suites+=("${others[@]}")
 		pytest_suites root
 	fi
 	if wants user; then
-		say "integration, escape and limit suites as an ordinary user (uid $test_uid)"
+		say "integration, escape, limit and network suites as an ordinary user (uid $test_uid)"
 		# What only root can prepare was not skipped above, where root prepared it for this user.
 		if wants root; then
 			must_work=0
-			# These take long, and root has carried them out for this user as well.
-			suites=(tests/integration tests/escape --ignore=tests/integration/test_kills.py
-				--ignore=tests/integration/test_soak.py)
+			# What takes long, root has carried out for this user as well.
+			suites=(tests/integration tests/escape -m 'not slow' "${others[@]}"
+				--ignore=tests/integration/test_kills.py --ignore=tests/integration/test_soak.py)
 		fi
-		pytest_suites user setpriv --reuid $test_uid --regid $test_uid --clear-groups
+		uid=$test_uid
+		pytest_suites user
 	fi
 elif wants user; then
-	say "integration, escape and limit suites as $(id -un 2>/dev/null || id -u)"
+	say "integration, escape, limit and network suites as $(id -un 2>/dev/null || id -u)"
 	pytest_suites user
 	echo "Not root: the parts that need root were skipped."
 fi
