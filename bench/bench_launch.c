@@ -5,9 +5,9 @@
  *	bench_launch ROUNDS RESIDENT_MIB BUILTINS NAME CMD... \; NAME CMD... \;
  *
  * Each round runs every contender once, in an order shuffled anew, so that noise hits all alike.
- * BUILTINS is a comma-separated choice of `library`, `parked`, `plan`, and of `none`, `memory`,
- *`all`: the library with these limits. Prints one JSON object per contender: the samples, and for
- *the library the stamps of its stages.
+ * BUILTINS is a comma-separated choice of `library`, `parked`, `plan`, `net` (the library with an
+ * allowed host), and of `none`, `memory`, `all`: the library with these limits. Prints one JSON
+ * object per contender: the samples, and for the library the stamps of its stages.
  *
  * CPU time is that of the whole tree: this program is the subreaper of whatever a command leaves
  * behind and collects it off the clock, before the next contender starts.
@@ -26,7 +26,7 @@
 #include "launch/launch.h"
 
 #define WARM_UP 5
-#define BUILTINS_MAX 6
+#define BUILTINS_MAX 7
 
 enum kind {
 	KIND_COMMAND,
@@ -158,6 +158,16 @@ static struct contender *add(struct bench *b, enum kind kind, const char *name, 
 	return c;
 }
 
+static struct cordon_policy *net_policy(void)
+{
+	struct cordon_policy *policy = default_policy();
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	if (cordon_policy_set(policy, "net.allow", "example.com", &err) < 0)
+		die("%s", err.msg);
+	return policy;
+}
+
 static void add_builtins(struct bench *b, const char *chosen, int rounds)
 {
 	static const struct {
@@ -168,6 +178,7 @@ static void add_builtins(struct bench *b, const char *chosen, int rounds)
 		{ KIND_LIBRARY, "library", 0 }, { KIND_PARKED, "parked", 0 },
 		{ KIND_PLAN, "plan", 0 },	{ KIND_LIBRARY, "none", 1 },
 		{ KIND_LIBRARY, "memory", 1 },	{ KIND_LIBRARY, "all", 1 },
+		{ KIND_LIBRARY, "net", 0 },
 	};
 
 	for (unsigned i = 0; i < BUILTINS_MAX; i++) {
@@ -178,6 +189,8 @@ static void add_builtins(struct bench *b, const char *chosen, int rounds)
 		c = add(b, builtins[i].kind, builtins[i].name, NULL, rounds);
 		if (builtins[i].is_limited)
 			c->policy = limited_policy(c->name, &c->options);
+		else if (strcmp(c->name, "net") == 0)
+			c->policy = net_policy();
 	}
 }
 

@@ -21,6 +21,7 @@ sys.dont_write_bytecode = True  # the source directory stays clean
 
 import contenders
 import limits
+import net
 import report
 import weigh
 import workload
@@ -35,6 +36,7 @@ PROGRAMS = {
     "bench_layers": [],
     "bench_many": [],
     "bench_inside": None,
+    "bench_net": None,
 }
 
 
@@ -260,7 +262,7 @@ def parse_arguments():
     p.add_argument("--realtime", action="store_true",
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
-                   default="start,resident,root,calls,programs,load,idle,limits,watch,many",
+                   default="start,resident,root,calls,programs,load,idle,limits,watch,many,net",
                    help="comma-separated parts to run")
     return p.parse_args()
 
@@ -297,6 +299,8 @@ def main():
             limits.bench_watch(b)
         if "many" in parts:
             limits.bench_many(b)
+        if "net" in parts:
+            net.bench(b, joined)
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:
