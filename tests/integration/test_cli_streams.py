@@ -254,7 +254,7 @@ def test_signal_that_the_command_does_not_handle(me, number):
     assert (got["kind"], got["exit_code"], got["signal"]) == ("cancelled", None, number)
 
 
-@pytest.mark.parametrize("grace, want", [("2s", b"asked\n"), ("0", b"")])
+@pytest.mark.parametrize("grace, want", [("700ms", b"asked\n"), ("0", b"")])
 def test_signal_that_does_not_end_the_command(me, grace, want):
     proc = start_ready(me, ["--grace", grace, "--receipt", "r"], f"trap 'echo asked' TERM; echo ready; {WAIT}")
     proc.send_signal(signal.SIGTERM)

@@ -92,7 +92,7 @@ def test_gone_when_the_call_returns(me, level, probes):
 
 def test_killed_at_every_system_call(me, level, probes):
     """Of the supervisor, init, the builder of the net namespace, the janitor, the command's process."""
-    stride = 1 if KILLS >= EVERY else EVERY // KILLS
+    stride = 1 if KILLS >= EVERY else 2 * EVERY // KILLS
     first = random.randint(1, stride)
     argv = [probes["stepper"], str(stride), str(first), *supervised(me, level, probes, "-x")]
     got, text = findings(me, argv, 900)

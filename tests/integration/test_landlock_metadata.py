@@ -215,7 +215,7 @@ def test_timeout_is_kept(me, probes, grant, mode):
     """Neither many requests nor one that waits for a busy file keep the run from ending."""
     started = time.monotonic()
     args = [mode, grant / "new", "60"][: 3 if mode == "flood" else 2]
-    done = probe(me, probes, *args, opts=["-w", grant, "-t", "1s"], timeout=30)
+    done = probe(me, probes, *args, opts=["-w", grant, "-t", "500ms"], timeout=30)
     assert done.returncode == 124
     assert time.monotonic() - started < ceiling(4)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Thousands of runs: nothing is left of them."""
+"""Many runs, in a row and at once: nothing is left of them."""
 
 import os
 import pathlib

@@ -2,6 +2,7 @@
 """limits.cpu and limits.cpu_time: of the whole tree, however it is arranged."""
 
 import os
+import signal
 import subprocess
 import time
 
@@ -18,7 +19,7 @@ def idle_seconds():
         return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
 
 
-def share(me, opts, cmd, level, window=2.0):
+def share(me, opts, cmd, level, window=1.0):
     """(CPU time of a run in a window that begins when it is under way, what was left idle), per second."""
     proc = me.popen(
         me.argv(opts, cmd, level), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -35,7 +36,7 @@ def share(me, opts, cmd, level, window=2.0):
         proc.wait()
 
 
-def fair_share(me, opts, cmd, level, least, window=2.0):
+def fair_share(me, opts, cmd, level, least, window=1.0):
     """The same on a machine that had time left to give; a run that others starve says nothing."""
     for _ in range(4):
         got, idle = share(me, opts, cmd, level, window)
@@ -47,7 +48,7 @@ def fair_share(me, opts, cmd, level, least, window=2.0):
 
 @pytest.mark.parametrize("how", WAYS)
 def test_share(me, level, probes, how):
-    """Half a CPU over two seconds."""
+    """Half a CPU over a second: the throttle decides some twenty times in it."""
     probe = probes["burn"]
     got = fair_share(me, ["--cpus", "0.5", "-r", probe], [probe, how, "20000"], level, 0.40)
     assert 0.40 <= got <= 0.60
@@ -65,19 +66,49 @@ def test_share_above_one(me, probes):
     assert got < 1.4
 
 
+RESTLESS = ["timers", "continuing"]
+
+
+@pytest.mark.parametrize("how", RESTLESS)
+def test_a_tree_that_continues_itself(me, level, probes, how):
+    """What the throttle stopped lets itself go on: it is stopped again, or ended when it keeps doing so."""
+    probe = probes["burn"]
+    got = me.receipt(["--cpus", "0.5", "-t", "4s", "--grace", "0", "-r", probe], [probe, how, "20000"], level)
+    used = got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]
+    print(f"{how}: {got['kind']}, {used:.0f} ms of CPU in {got['run_ms']:.0f} ms")
+    assert (got["kind"], got["status"]) in (("timeout", 124), ("cpu_time", 124)), got
+    # Over some seconds: it takes a while to see that a tree does not give in, on two CPUs and more.
+    assert used <= 0.6 * got["run_ms"] + 100 or (got["kind"] == "cpu_time" and used < 4000), got["usage"]
+
+
+@pytest.mark.parametrize("how", RESTLESS)
+def test_a_tree_that_continues_itself_control(me, probes, how):
+    """Positive control: outside it does not stay stopped."""
+    probe = probes["burn"]
+    proc = me.popen([probe, how, "600"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+    for _ in range(5):
+        time.sleep(0.05)
+        os.kill(proc.pid, signal.SIGSTOP)
+    try:
+        out, _ = proc.communicate(timeout=10)  # stopped for good it would not end
+    finally:
+        proc.kill()
+    assert out == b"done\n"
+
+
 def test_stopped_by_the_guest_stays_stopped(me, level, probes):
     """What the run stopped itself is not let go on by the throttle."""
     probe = probes["burn"]
     opts = ["--cpus", "0.3", "-r", probe, "-t", "20s"]
     assert me.outside([probe, "stopper", "300"]).stdout == b"resumed 0\ndone\n"
-    done = me.run(opts, [probe, "stopper", "1500"], level)
+    done = me.run(opts, [probe, "stopper", "600"], level)
     assert done.stdout == b"resumed 0\ndone\n", done
 
 
 def test_parents_see_nothing(me, level, probes):
     """A parent that asks to be told about stopped children is told nothing by the throttle."""
     probe = probes["burn"]
-    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [probe, "watcher", "1200"], level)
+    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [probe, "watcher", "600"], level)
     assert done.stdout == b"stopped 0\ndone\n", done
 
 
@@ -85,7 +116,7 @@ def test_parents_see_nothing(me, level, probes):
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 def test_shells_report_no_stopped_jobs(me, level, probes, shell, jobs):
     probe = probes["burn"]
-    script = f"{jobs}{probe} one 800; echo status $?; {probe} one 500 & wait; jobs; echo over"
+    script = f"{jobs}{probe} one 350; echo status $?; {probe} one 250 & wait; jobs; echo over"
     done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [shell, "-c", script], level)
     assert b"Stopped" not in done.stdout + done.stderr, done
     assert b"done\nstatus 0\n" in done.stdout and done.stdout.endswith(b"over\n"), done
@@ -99,21 +130,21 @@ def test_throttled_run_ends_normally(me, level):
 
 @pytest.mark.parametrize("how", ["one", "four", "session", "forking", "unwaited", "grand"])
 def test_cpu_time(me, level, probes, how):
-    """One second for the whole tree; the burners would go on for ten."""
+    """Half a second for the whole tree; the burners would go on for ten."""
     probe = probes["burn"]
     begin = time.monotonic()
-    got = me.receipt(["--cpu-time", "1s", "-r", probe], [probe, how, "10000"], level)
+    got = me.receipt(["--cpu-time", "500ms", "-r", probe], [probe, how, "10000"], level)
     took = time.monotonic() - begin
     assert (got["kind"], got["status"]) == ("cpu_time", 124), got
     used = (got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]) / 1000
     print(f"{how}: {used:.2f} s of CPU in {took:.2f} s")
-    assert took < 9 and used < 2.5
+    assert took < 9 and used < 2
     if how != "unwaited":  # nobody is told what those used
-        assert used > 0.8
+        assert used > 0.4
 
 
 def test_cpu_time_is_not_wall_time(me, level):
-    got = me.receipt(["--cpu-time", "300ms"], ["sleep", "1"], level)
+    got = me.receipt(["--cpu-time", "150ms"], ["sleep", "0.4"], level)
     assert (got["kind"], got["exit_code"]) == ("exited", 0), got
 
 

@@ -5,6 +5,8 @@ Each kind is first let loose without a sandbox, where it must really take what i
 believed about a run is what the host sees (meter.py), not what the program prints.
 """
 
+import threading
+
 import pytest
 from meter import MIB, Meter, slack
 
@@ -46,6 +48,13 @@ KINDS = [
 # What the kernel holds on behalf of a program and counts for nobody without control groups.
 BUFFERS = ["sockets", "pipes", "messages"]
 
+# Where nobody looks first (probes/stash.c).
+STASHES = [
+    ("semaphores", "namespaces"),
+    ("thread", "namespaces"),  # a file that only one thread has open, in a table of its own
+    ("thread", "landlock"),
+]
+
 # Without namespaces there is no SysV IPC, /tmp and /dev/shm are not private and not memory, and what
 # no process has open cannot be attributed to anybody.
 AT_LANDLOCK = ["anon", "huge", "children", "writers", "cow", "daemon", "undumpable", "threads", "stopped", "vfork"]
@@ -57,12 +66,12 @@ _controls = {}
 def works_outside(me, probes):
     """Runs a kind without a sandbox, once for each: it takes what it says."""
 
-    def check(kind, want=WANT):
+    def check(kind, want=WANT, program="eat"):
         if kind in _controls:
             return
         for _ in range(3):
             with Meter(me, probes) as meter:
-                done = me.outside([probes["eat"], kind, want, "100"], preexec_fn=meter.enter)
+                done = me.outside([probes[program], kind, want, "100"], preexec_fn=meter.enter)
             assert b"ate " in done.stdout, done
             got = meter.reading
             # Outside, /tmp may be a disk; and others give memory back while this one takes it.
@@ -79,17 +88,18 @@ def works_outside(me, probes):
 def ceiling_of(kind, limit, reading, level):
     """What may be seen at most. Four writers are what is promised; others have to be noticed, too, and how soon is a
     matter of time, of which a busy machine has less: the table of overshoot.py shows it."""
-    times = {"writers": 1, "fog": 6, "pipes": 4}.get(kind, 2) + (level == "landlock")
+    times = {"writers": 1, "fog": 6, "pipes": 4, "tcp": 4}.get(kind, 2) + (level == "landlock")
     return limit * MIB + times * slack(limit * MIB) + reading.noise()
 
 
-def eaten(me, level, probes, kind, limit=LIMIT, want=WANT, tries=3):
+def eaten(me, level, probes, kind, limit=LIMIT, want=WANT, tries=3, program="eat"):
     """One run; repeated if only the noise of the machine can be the reason for a bad reading."""
+    probe = probes[program]
     for _ in range(tries):
         with Meter(me, probes) as meter:
             got = me.receipt(
-                ["-m", f"{limit}M", *(["--disk", "4G"] if level == "namespaces" else []), "-t", "60s", "-r", probes["eat"]],
-                [probes["eat"], kind, str(want)],
+                ["-m", f"{limit}M", *(["--disk", "4G"] if level == "namespaces" else []), "-t", "60s", "-r", probe],
+                [probe, kind, str(want)],
                 level,
                 preexec_fn=meter.enter,
             )  # fmt: skip
@@ -125,6 +135,55 @@ def test_buffers_are_bounded(me, probes, works_outside, kind):
     assert got["kind"] in ("memory", "exited"), got
     ceiling = ceiling_of(kind, LIMIT, reading, "namespaces")
     assert reading.most() <= ceiling, f"{reading}; allowed {ceiling / MIB:.0f} MiB"
+
+
+@pytest.mark.parametrize("kind, level", STASHES)
+def test_stashes_are_found(me, probes, works_outside, kind, level):
+    works_outside(kind, program="stash")
+    assert_held(kind, level, *eaten(me, level, probes, kind, program="stash"))
+
+
+class Queues:
+    """How much the machine's TCP queues hold at most; not every control group counts them."""
+
+    def __init__(self):
+        self.base, self.most = self.now(), 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.sample)
+
+    @staticmethod
+    def now():
+        with open("/proc/net/sockstat", encoding="ascii") as file:
+            words = next(line for line in file if line.startswith("TCP:")).split()
+        return int(words[words.index("mem") + 1]) * 4096
+
+    def sample(self):
+        while not self.over.wait(0.002):
+            self.most = max(self.most, self.now() - self.base)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.over.set()
+        self.thread.join()
+
+
+def test_queues_of_tcp_are_found(me, probes):
+    """What was sent to oneself and is not read."""
+    with Queues() as outside:
+        done = me.outside([probes["stash"], "tcp", str(WANT), "100"])
+    assert b"ate " in done.stdout and outside.most > WANT * MIB * 8 // 10, (done, outside.most / MIB)
+    for _ in range(3):  # others have connections, too
+        with Queues() as inside:
+            got, reading = eaten(me, "namespaces", probes, "tcp", program="stash")
+        assert_held("tcp", "namespaces", got, reading)
+        print(f"{outside.most / MIB:.0f} MiB in queues outside, {inside.most / MIB:.0f} MiB inside")
+        if inside.most <= ceiling_of("tcp", LIMIT, reading, "namespaces"):
+            break
+    else:
+        pytest.fail(f"{inside.most / MIB:.0f} MiB in queues")
 
 
 def test_said_on_standard_error(me, level, probes):

@@ -48,11 +48,11 @@ def test_held(me, level, probes, how):
     if at(me, level):
         pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
-    made, refused, _ = words(me.outside([probe, how, TRIES]).stdout)
+    made, refused, _ = words(me.outside([probe, how, TRIES, 100]).stdout)
     assert made >= TRIES and not refused, "positive control"
     receipt = me.work / "receipt.json"
     opts = ["-P", LIMIT, "-r", probe, "--receipt", receipt]
-    status, out, err, most = counted(me, opts, [probe, how, TRIES, 700], level)
+    status, out, err, most = counted(me, opts, [probe, how, TRIES, 300], level)
     assert status == 0, err
     made, refused, first = words(out)
     assert LIMIT // 2 < made <= LIMIT and refused and first == "EAGAIN", out
@@ -63,7 +63,7 @@ def test_noted_not_killed(me, level, probes):
     if at(me, level):
         pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
-    got = me.receipt(["-P", LIMIT, "-r", probe], [probe, "fork", str(TRIES), "50"], level)
+    got = me.receipt(["-P", LIMIT, "-r", probe], [probe, "fork", str(TRIES), "300"], level)
     assert (got["kind"], got["exit_code"]) == ("exited", 0), got
     assert got["isolation"]["limits"]["procs"] in ("rlimit", "cgroup", "watch")
     note = [d for d in got["denials"] if d["what"] == "procs"]
@@ -93,7 +93,7 @@ def test_two_runs_count_apart(me, level, probes):
     if at(me, level):
         pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
-    argv = me.argv(["-P", LIMIT, "-r", probe], [probe, "fork", TRIES, 1500], level)
+    argv = me.argv(["-P", LIMIT, "-r", probe], [probe, "fork", TRIES, 700], level)
     first = me.popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
     try:
         wait_for(lambda: tasks(first.pid) > LIMIT // 2)

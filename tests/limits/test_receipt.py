@@ -168,7 +168,7 @@ def test_written_when_interrupted(me, level, name):
     number = getattr(signal, f"SIG{name}")
     path = me.out / "receipt.json"
     proc = me.popen(
-        me.argv(["--receipt", path], ["sh", "-c", "trap '' INT TERM HUP; echo ready; sleep 30 & wait; wait"], level),
+        me.argv(["--receipt", path, "--grace", "200ms"], ["sh", "-c", "trap '' INT TERM HUP; echo ready; sleep 30 & wait; wait"], level),
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
     assert proc.stdout.readline() == b"ready\n"
@@ -184,6 +184,29 @@ def test_written_when_interrupted(me, level, name):
     assert USAGE <= set(got["usage"])
     wait_for(lambda: not any(os.path.exists(f"/proc/{pid}/exe") and state(pid) not in "ZX" for pid in pids))
     assert [p.name for p in me.out.iterdir()] == ["receipt.json"], "no temporary file is left"
+
+
+def test_nothing_is_made_up_when_init_is_killed(me, level):
+    """Only init knew what was used. Without it there are no numbers, and zero would be one."""
+    path = me.out / "receipt.json"
+    # Without a pid namespace the kernel ends the command with its parent, but not the command's children.
+    script = "echo ready; sleep 30 & wait" if level == "namespaces" else "echo ready; exec sleep 30"
+    proc = me.popen(
+        me.argv(["--receipt", path], ["sh", "-c", script], level),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert proc.stdout.readline() == b"ready\n"
+    pids = wait_for(lambda: tasks(proc.pid) >= 1 and tree(proc.pid))
+    parents = {int(fields[1]) for fields in pids.values()}
+    (init,) = [pid for pid in inits(proc.pid) if pid in parents]  # a janitor has no children
+    os.kill(init, signal.SIGKILL)
+    _, err = proc.communicate(timeout=20)
+    assert proc.returncode == 125 and b"init was killed" in err, err
+    got = json.loads(path.read_text())
+    assert (got["kind"], got["exit_code"], got["signal"]) == ("sandbox_error", None, None), got
+    told = {name: value for name, value in got["usage"].items() if not name.startswith("net_")}
+    assert set(told) <= USAGE and set(told.values()) == {None}, got["usage"]
+    wait_for(lambda: all(state(pid) in "ZX" for pid in pids))
 
 
 def state(pid):

@@ -163,6 +163,46 @@ static void grandchild(void)
 	wait_all();
 }
 
+static void awake(int sig)
+{
+	(void)sig;
+}
+
+/* The kernel's timers continue whoever asked for it, stopped or not. Many, since a stop takes back
+ * the signal of a timer that is on its way, and with it that timer's next one. */
+static void timers(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT };
+	unsigned i;
+
+	signal(SIGCONT, awake);
+	for (i = 0; i < 100; i++) {
+		struct itimerspec often = { { 0, 1000000 + i * 50000 }, { 0, 1000000 } };
+		timer_t timer;
+
+		if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
+		    timer_settime(timer, 0, &often, NULL) < 0)
+			exit(3);
+	}
+	spin();
+}
+
+/* Six processes that do nothing but let each other go on. */
+static void continuing(void)
+{
+	unsigned i;
+
+	for (i = 0; i < 6; i++) {
+		if (!fork()) {
+			while (now_ms() < deadline_ms)
+				kill(-getpgrp(), SIGCONT);
+			_exit(0);
+		}
+	}
+	spin();
+	wait_all();
+}
+
 /* Stops a child of its own and watches whether anybody else lets it go on. */
 static void stopper(void)
 {
@@ -221,7 +261,7 @@ int main(int argc, char **argv)
 		{ "one", spin },	 { "four", four },	   { "session", session },
 		{ "forking", forking },	 { "unwaited", unwaited }, { "turns", taking_turns },
 		{ "grand", grandchild }, { "many", many },	   { "stopper", stopper },
-		{ "watcher", watcher },
+		{ "watcher", watcher },	 { "timers", timers },	   { "continuing", continuing },
 	};
 	unsigned i;
 
