@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -162,6 +163,22 @@ static int is_help(const char *word)
 	return !strcmp(word, "--help") || !strcmp(word, "-h");
 }
 
+/*
+ * Descriptors that anybody of this user has sent and nobody has received yet count against the soft
+ * limit of whoever sends (unix(7), ETOOMANYREFS). A command inside can hold as many as its own
+ * limit allows, which is lower than this one: it must not keep further runs from being started.
+ * Their commands' limit is the policy's.
+ */
+static void raise_open_files(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -172,6 +189,7 @@ int main(int argc, char **argv)
 		return STATUS_FAILED;
 	/* A file that may not grow (ulimit -f) is an error to be told about; init undoes this. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
+	raise_open_files();
 	if (argc < 2) {
 		help_top(STDERR_FILENO);
 		return STATUS_FAILED;
