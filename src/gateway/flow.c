@@ -104,7 +104,9 @@ static long fill(struct flow *flow)
 	if (flow->pipe < 0)
 		return -EMFILE;
 	n = splice(flow->from, pipes[flow->pipe].ends[1] - 1, flow->left);
-	if (n == -EAGAIN && flow->is_urgent)
+	/* Before an urgent byte splicing may also say "end", and we may not have heard of it yet.
+	 */
+	if (n == 0 || (n == -EAGAIN && flow->is_urgent))
 		n = copy(flow);
 	if (n > 0) {
 		flow->held = (uint32_t)n;
