@@ -163,7 +163,6 @@ static const struct sock_filter filter[] = {
 	PERMIT(__NR_accept4),
 	PERMIT(__NR_connect),
 	PERMIT(__NR_getsockname),
-	PERMIT(__NR_getpeername),
 	PERMIT(__NR_getsockopt),
 	PERMIT(__NR_shutdown),
 	PERMIT(__NR_recvmsg),

@@ -158,11 +158,10 @@ void conn_refuse(struct gateway *g, struct conn *c, enum gateway_reason reason, 
 	conn_linger(g, c);
 }
 
-void conn_unreachable(struct gateway *g, struct conn *c, const char *verdict, long error)
+void conn_unreachable(struct gateway *g, struct conn *c, const char *verdict)
 {
 	char text[NET_NAME_MAX + 1];
 
-	(void)error;
 	c->verdict = verdict;
 	if (c->proxy != PROXY_NONE && !c->is_answered) {
 		proxy_answer(c, false, false, conn_host(c, text));
@@ -312,7 +311,7 @@ void conn_connected(struct gateway *g, struct conn *c, int fd)
 	sock_no_delay(fd);
 	if (watch_open(g, &c->server, fd, WATCH_ALL, server_ready, c) < 0) {
 		close_fd(&fd);
-		conn_unreachable(g, c, "unreachable", -EMFILE);
+		conn_unreachable(g, c, "unreachable");
 		return;
 	}
 	c->state = CONN_CHECK;

@@ -68,7 +68,6 @@ struct dial {
 	struct watch attempts[DIAL_AT_ONCE];
 	struct net_addr attempted[DIAL_AT_ONCE];
 	uint64_t next_ns; /* when the next one is tried although others have not failed */
-	long error;	  /* of the last one that failed */
 };
 
 struct conn {
@@ -118,7 +117,7 @@ void conn_consume(struct conn *c, size_t len); /* of what was seen */
 /* Refuses, tells the client in its own protocol, and notes it. @other: see struct gateway_denial */
 void conn_refuse(struct gateway *g, struct conn *c, enum gateway_reason reason, const char *other);
 /* It is allowed, but cannot be reached. */
-void conn_unreachable(struct gateway *g, struct conn *c, const char *verdict, long error);
+void conn_unreachable(struct gateway *g, struct conn *c, const char *verdict);
 /* The target's name or address; @ret has room for NET_NAME_MAX + 1 bytes. */
 const char *conn_host(const struct conn *c, char *ret);
 

@@ -70,7 +70,6 @@ static bool begin_next(struct gateway *g, struct conn *c)
 			return true;
 		}
 		close_fd(&fd);
-		d->error = r;
 	}
 	return false;
 }
@@ -87,17 +86,16 @@ static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events)
 		connected(g, c, watch_release(g, w), &addr);
 		return;
 	}
-	c->dial.error = r;
 	watch_close(g, w);
 	if (!begin_next(g, c) && !has_attempts(c))
-		conn_unreachable(g, c, "unreachable", c->dial.error);
+		conn_unreachable(g, c, "unreachable");
 }
 
 void dial_start(struct gateway *g, struct conn *c)
 {
 	conn_deadline(g, c, DIAL_NS);
 	if (!begin_next(g, c))
-		conn_unreachable(g, c, "unreachable", c->dial.error);
+		conn_unreachable(g, c, "unreachable");
 }
 
 void dial_expire(struct gateway *g, struct conn *c)

@@ -113,7 +113,6 @@ long sock_connect(int fd, const struct net_addr *addr, uint16_t port);
 /* The same for a socket of either family: IPv6 ones take IPv4 addresses in their mapped form. */
 long sock_connect_as(int fd, bool is_v6_socket, const struct net_addr *addr, uint16_t port);
 long sock_local(int fd, struct net_addr *ret, uint16_t *ret_port);
-long sock_peer(int fd, struct net_addr *ret, uint16_t *ret_port);
 long sock_error(int fd); /* 0, or -errno with which connecting failed */
 long sock_recv(int fd, void *data, size_t len);
 long sock_send(int fd, const void *data, size_t len);

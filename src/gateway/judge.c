@@ -181,6 +181,6 @@ bool judge_addresses(struct gateway *g, struct conn *c)
 	if (name->n_addrs)
 		conn_refuse(g, c, GATEWAY_R_SPECIAL, net_addr_format(&name->addrs[0], text));
 	else
-		conn_unreachable(g, c, "unresolved", -EHOSTUNREACH);
+		conn_unreachable(g, c, "unresolved");
 	return false;
 }

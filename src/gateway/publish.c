@@ -76,7 +76,7 @@ static void connect_inside(struct gateway *g, struct conn *c, int fd)
 			return;
 	}
 	close_fd(&fd);
-	conn_unreachable(g, c, "unreachable", r);
+	conn_unreachable(g, c, "unreachable");
 }
 
 static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events)
@@ -109,7 +109,7 @@ void publish_from_init(struct gateway *g, uint32_t id, int fd)
 	c->state = CONN_DIAL;
 	c->dial.n_addrs = 0; /* nothing for the dialler to begin by itself */
 	if (fd < 0)
-		conn_unreachable(g, c, "unreachable", -EMFILE);
+		conn_unreachable(g, c, "unreachable");
 	else
 		connect_inside(g, c, fd);
 }
@@ -132,7 +132,7 @@ static void accept_one(struct gateway *g, int fd, uint16_t port)
 	}
 	c->was_asked = publish_want(g, c, GATEWAY_TCP);
 	if (!c->was_asked)
-		conn_unreachable(g, c, "unreachable", -EAGAIN);
+		conn_unreachable(g, c, "unreachable");
 }
 
 static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)

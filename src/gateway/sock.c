@@ -99,30 +99,20 @@ long sock_connect_as(int fd, bool is_v6_socket, const struct net_addr *addr, uin
 	return sock_connect(fd, &mapped, port);
 }
 
-static long name_of_socket(long nr, int fd, struct net_addr *ret, uint16_t *ret_port)
+long sock_local(int fd, struct net_addr *ret, uint16_t *ret_port)
 {
 	union sock_addr sa;
 	int len = sizeof(sa);
 	long r;
 
 	memset(&sa, 0, sizeof(sa));
-	r = raw_syscall(nr, fd, (long)&sa, (long)&len, 0, 0, 0);
+	r = raw_syscall(__NR_getsockname, fd, (long)&sa, (long)&len, 0, 0, 0);
 	if (r < 0)
 		return r;
 	if (sa.family != AF_INET_NR && sa.family != AF_INET6_NR)
 		return -EAFNOSUPPORT;
 	sock_read(&sa, ret, ret_port);
 	return 0;
-}
-
-long sock_local(int fd, struct net_addr *ret, uint16_t *ret_port)
-{
-	return name_of_socket(__NR_getsockname, fd, ret, ret_port);
-}
-
-long sock_peer(int fd, struct net_addr *ret, uint16_t *ret_port)
-{
-	return name_of_socket(__NR_getpeername, fd, ret, ret_port);
 }
 
 long sock_error(int fd)

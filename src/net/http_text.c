@@ -35,15 +35,6 @@ bool http_is_token_char(char c)
 	}
 }
 
-bool http_is_token(const char *text, size_t len)
-{
-	for (size_t i = 0; i < len; i++) {
-		if (!http_is_token_char(text[i]))
-			return false;
-	}
-	return len > 0;
-}
-
 bool http_is_word(const char *text, size_t len, const char *word)
 {
 	size_t i = 0;

@@ -11,8 +11,6 @@
 
 /* tchar of RFC 9110, 5.6.2 */
 bool http_is_token_char(char c);
-/* One or more of them. */
-bool http_is_token(const char *text, size_t len);
 
 /* Is the text @word, whatever the case? @word is lower case and ends with NUL. */
 bool http_is_word(const char *text, size_t len, const char *word);
