@@ -143,6 +143,20 @@ def test_localhost_is_the_hosts_own(home, net, level, via):
     assert len(contacts) == 2 and {c["addr"] for c in contacts} <= {"127.0.0.1", "::1"}, contacts
 
 
+@way
+def test_a_public_address_of_this_machine(home, net, level, via):
+    """It leads to all that listens here: neither a network around it nor a name means it, only itself does."""
+    steps = [http("93.184.77.77", 80, via), http("self.example", 80, via)]
+    home.control(*[http("93.184.77.77", 80), http("self.example", 80)])
+    net.forget()
+    got = home.within(allow("0.0.0.0/0", "self.example"), *steps, level=level)
+    assert ["error" in r for r in got["results"]] == [True, True], got
+    assert net.home.contacts() == [] and net_denials(got), got["denials"]
+    got = home.within(allow("93.184.77.77", "self.example"), *steps, level=level)
+    assert ["error" in r for r in got["results"]] == [False, False], got
+    assert {c["addr"] for c in net.home.contacts()} == {"93.184.77.77"}
+
+
 def test_loopback_inside_stays_inside(home, net):
     """A server of the sandbox's own on 127.0.0.1 and ::1, beside a rule for other ports."""
     script = """

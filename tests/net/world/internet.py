@@ -215,13 +215,13 @@ def world(base, uid, go, done):
 
 def home(base, pid, go, done):
     ip("-4", "link set lo up", f"link add h0 type veth peer name w0 netns {pid}", "link set h0 up",
-       "addr add 203.0.113.2/30 dev h0")  # fmt: skip
+       "addr add 203.0.113.2/30 dev h0", "addr add 93.184.77.77/32 dev lo")  # fmt: skip
     ip("-6", "addr add fd99::2/64 dev h0 nodad", "route add default via fd99::1")
     os.write(go, b"1")
     ip("-4", "route add default via 203.0.113.1")
     book = servers.Book()
     services = servers.Servers(book, servers.Tls(base, content.CERTIFICATES), f"{base}/www")
-    for address in ("127.0.0.1", "127.9.9.9", "::1", "203.0.113.2"):
+    for address in ("127.0.0.1", "127.9.9.9", "::1", "203.0.113.2", "93.184.77.77"):
         listeners(services, {**PORTS, 22: servers.speaks_first, 53: servers.echo}, address)
     Control(f"{base}/home.sock", book, services)
     if os.read(done, 1) != b"2":

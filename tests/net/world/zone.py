@@ -59,6 +59,7 @@ ZONE = {
     "teredo.example": at("2001:0:a01:203::1"),
     "alias-private.example": {"CNAME": "private.example"},
     "home.example": at("203.0.113.2"),
+    "self.example": at("93.184.77.77"),  # public by number, and this machine's own
     "mixed.example": at("10.1.2.3", "93.184.216.49"),
     "rebind.example": {"ttl": 0, "alternate": {"A": [["93.184.216.50"], ["127.0.0.1"]]}},
 }
