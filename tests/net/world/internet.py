@@ -173,7 +173,6 @@ def start_sshd(base, uid):
     """sshd as an ordinary user: it lets nobody in but that user, with the one key."""
 
     def become():
-        die_with_parent()
         if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":  # we started as a user
             check(libc.unshare(NEWUSER), "unshare")
             pathlib.Path("/proc/self/setgroups").write_text("deny")
@@ -183,6 +182,7 @@ def start_sshd(base, uid):
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
+        die_with_parent()  # last: whoever changes its ids forgets it
 
     return subprocess.Popen(
         ["/usr/sbin/sshd", "-D", "-E", f"{base}/sshd.log", "-f", f"{base}/sshd_config"],
