@@ -190,12 +190,13 @@ def test_receipt_of_failures(me):
 def test_receipt_replaces_in_one_step(me):
     """A reader that looks all the time sees the old file or a whole new one."""
     path = me.write(me.work / "r", "old")
-    before = path.stat().st_ino
-    procs = [me.popen(me.argv(["--receipt", path], [SH, "-c", f"sleep 0.{i}"])) for i in range(1, 6)]
-    while any(p.poll() is None for p in procs):
-        text = path.read_bytes()
-        assert text == b"old" or json.loads(text)["kind"] == "exited"
-    assert path.stat().st_ino != before and os.listdir(me.work) == ["r"]
+    with path.open("rb") as old:  # held open: its inode number is not given to a later receipt
+        procs = [me.popen(me.argv(["--receipt", path], [SH, "-c", f"sleep 0.{i}"])) for i in range(1, 6)]
+        while any(p.poll() is None for p in procs):
+            text = path.read_bytes()
+            assert text == b"old" or json.loads(text)["kind"] == "exited"
+        assert path.stat().st_ino != os.fstat(old.fileno()).st_ino
+        assert old.read() == b"old" and os.listdir(me.work) == ["r"]
 
 
 def test_receipt_with_json(me):
