@@ -69,8 +69,10 @@ size_t utf8_encode(uint32_t cp, char ret[UTF8_MAX])
 
 int utf8_is_control(uint32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || (cp >= 0x2028 && cp <= 0x202e) ||
-	       (cp >= 0x2066 && cp <= 0x2069);
+	/* Joiners, which letters of some scripts and emoji need, are not among them. */
+	return cp < 0x20 || (cp >= 0x7f && cp <= 0x9f) || cp == 0x61c || cp == 0x200b ||
+	       cp == 0x200e || cp == 0x200f || (cp >= 0x2028 && cp <= 0x202e) ||
+	       (cp >= 0x2060 && cp <= 0x206f) || cp == 0xfeff;
 }
 
 size_t utf8_escape(const char *s, size_t len, char ret[UTF8_ESCAPED_MAX], size_t *ret_len)

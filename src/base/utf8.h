@@ -20,7 +20,7 @@ size_t utf8_encode(uint32_t cp, char ret[UTF8_MAX]);
 
 /*
  * Code points that change how their surroundings look instead of showing something: C0, DEL, C1,
- * line separators and the characters that reorder text.
+ * line separators, the characters that reorder text and those that cannot be seen.
  */
 int utf8_is_control(uint32_t cp);
 

@@ -13,86 +13,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/autorun.h"
 #include "plan/placeholder.h"
 #include "plan/plan_protect.h"
-
-struct name {
-	const char *path;
-	bool is_held; /* also kept from coming into being */
-};
-
-/* In a project directory. */
-static const struct name project_names[] = {
-	{ ".mcp.json", true },	   /* tools that an agent starts */
-	{ ".vscode", true },	   /* tasks, settings with commands */
-	{ ".idea", true },	   /* run configurations, start-up tasks */
-	{ ".claude", true },	   /* agents: hooks and commands */
-	{ ".cursor", true },	   /* the same */
-	{ ".codex", true },	   /* the same */
-	{ ".gemini", true },	   /* the same */
-	{ ".envrc", true },	   /* direnv */
-	{ ".devcontainer", true }, /* commands on opening */
-	{ ".husky", false },	   /* git hooks, if the repository's config says so */
-	{ ".gitmodules", false },  /* a placeholder would upset git; URLs are checked by git */
-	{ ".ripgreprc", false },   /* read only if a variable points there */
-};
-
-/* In a home directory. */
-static const struct name home_names[] = {
-	/* shells */
-	{ ".bashrc", true },
-	{ ".bash_profile", true },
-	{ ".bash_login", true },
-	{ ".bash_logout", true },
-	{ ".bash_aliases", true },
-	{ ".profile", true },
-	{ ".zshrc", true },
-	{ ".zprofile", true },
-	{ ".zshenv", true },
-	{ ".zlogin", true },
-	{ ".zlogout", true },
-	{ ".inputrc", false },
-	{ ".pam_environment", true },
-	{ ".oh-my-zsh", false },
-	/* sessions */
-	{ ".xprofile", true },
-	{ ".xinitrc", true },
-	{ ".xsession", true },
-	{ ".xsessionrc", true },
-	/* keys, and programs that they start */
-	{ ".ssh", true },
-	{ ".gnupg", true },
-	{ ".aws", true },
-	{ ".kube", true },
-	/* tools that run what their settings name */
-	{ ".gitconfig", true },
-	{ ".config", true },
-	{ ".npmrc", true },
-	{ ".yarnrc", true },
-	{ ".yarnrc.yml", true },
-	{ ".vimrc", true },
-	{ ".vim", true },
-	{ ".emacs", true },
-	{ ".emacs.d", true },
-	{ ".tmux.conf", true },
-	{ ".screenrc", true },
-	{ ".gdbinit", true },
-	{ ".lldbinit", true },
-	{ ".Rprofile", true },
-	{ ".irbrc", true },
-	/* programs that are in PATH or are imported */
-	{ "bin", true },
-	{ ".local/bin", true },
-	{ ".local/lib", true },
-	{ ".local/share/applications", true },
-	{ ".local/share/systemd", true },
-	{ ".local/share/dbus-1", true },
-	{ ".cargo/bin", true },
-	{ ".cargo/env", true },
-	{ ".cargo/config.toml", true },
-	{ ".nvm", false },
-	{ ".pyenv", false },
-};
 
 bool plan_is_lifted(const struct build *b, const char *path)
 {
@@ -160,9 +83,9 @@ static int protect_entry(struct build *b, const char *path, enum protect_missing
 	return plan_protect_path(b, path, how);
 }
 
-static int protect_names(struct build *b, const char *dir, const struct name *names, size_t n)
+static int protect_names(struct build *b, const char *dir, const struct autorun_name *names)
 {
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; names[i].path; i++) {
 		enum protect_missing how = names[i].is_held ? PROTECT_HOLD : PROTECT_EXISTING;
 		const char *path = plan_join(b, dir, names[i].path);
 		int r;
@@ -184,8 +107,8 @@ static bool is_meant(const struct grant *g)
 
 	if (strstr(g->real, "/.git/"))
 		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(project_names); i++) {
-		if (strcmp(name, project_names[i].path) == 0)
+	for (size_t i = 0; autorun_project[i].path; i++) {
+		if (strcmp(name, autorun_project[i].path) == 0)
 			return true;
 	}
 	return false;
@@ -199,9 +122,9 @@ static int protect_grant(struct build *b, const struct grant *g)
 		return 0;
 	r = plan_protect_git(b, g->real);
 	if (r == 0)
-		r = protect_names(b, g->real, project_names, ARRAY_SIZE(project_names));
+		r = protect_names(b, g->real, autorun_project);
 	if (r == 0 && plan_is_within(g->real, b->home_real))
-		r = protect_names(b, b->home_real, home_names, ARRAY_SIZE(home_names));
+		r = protect_names(b, b->home_real, autorun_home);
 	return r;
 }
 
@@ -215,7 +138,8 @@ int plan_apply_protect(struct build *b)
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct grant *g = b->grants[i];
 
-		if (!g->write || g->is_dropped || !g->is_dir)
+		/* What is done to a workspace is looked at before it is committed. */
+		if (!g->write || g->is_dropped || !g->is_dir || g->is_workspace)
 			continue;
 		/* Landlock alone cannot take away what a grant gives. */
 		if (b->in->level == PLAN_LEVEL_LANDLOCK)

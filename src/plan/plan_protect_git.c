@@ -18,17 +18,16 @@
  * being made. So the plan lists the repositories whose work trees can be written to, also one that
  * lies above the grant, for the launcher to look at (launch/gitlinks.h).
  */
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
+#include "base/gitconfig.h"
 #include "base/path.h"
 #include "plan/placeholder.h"
 #include "plan/plan_protect.h"
 
-#define CONFIG_MAX ((size_t)64 << 10)
 #define POINTER_MAX 4096
 
 /* @text, a path in a file of git's, against the directory it is relative to. */
@@ -45,64 +44,36 @@ static const char *git_path(struct build *b, const char *dir, const char *text)
 	return arena_strdup(b->arena, path);
 }
 
-/* Value of "key = value", without quotes and comment; NULL if the line is about another key. */
-static const char *config_value(char *line, const char *key)
+/* Where a value is relative to. */
+struct config_place {
+	struct build *b;
+	const char *git_dir, *work_dir;
+};
+
+static int protect_order(void *arg, enum git_order what, const char *value)
 {
-	size_t len = strlen(key), n;
-	char *value, *out;
+	const struct config_place *at = arg;
+	bool is_hooks = what == GIT_ORDER_HOOKS;
+	const char *path = git_path(at->b, is_hooks ? at->work_dir : at->git_dir, value);
 
-	if (strncasecmp(line, key, len) != 0)
-		return NULL;
-	line += len;
-	line += strspn(line, " \t");
-	if (*line != '=')
-		return NULL;
-	value = out = line + 1 + strspn(line + 1, " \t");
-	for (const char *s = value; *s && *s != '#' && *s != ';'; s++) {
-		if (*s == '\\' && s[1])
-			s++;
-		else if (*s == '"')
-			continue;
-		*out++ = *s;
-	}
-	*out = '\0';
-	for (n = strlen(value); n > 0 && isspace((unsigned char)value[n - 1]); n--)
-		value[n - 1] = '\0';
-	return value;
-}
-
-static int config_line(struct build *b, const char *git_dir, const char *work_dir,
-		       const char *section, char *line)
-{
-	const char *value = NULL, *base = git_dir, *path;
-	enum protect_missing how = PROTECT_HOLD_READABLE;
-
-	if (strcasecmp(section, "core") == 0) {
-		/* Relative to where the hook runs: the top of the work tree. */
-		value = config_value(line, "hookspath");
-		base = work_dir;
-		how = PROTECT_HOLD;
-	} else if (strncasecmp(section, "include", 7) == 0) {
-		value = config_value(line, "path");
-	}
-	if (!value || !*value)
-		return 0;
-	path = git_path(b, base, value);
 	/* Too long for a path: git cannot open it either. */
-	return path ? plan_protect_path(b, path, how) : 0;
+	return path ? plan_protect_path(at->b, path,
+					is_hooks ? PROTECT_HOLD : PROTECT_HOLD_READABLE)
+		    : 0;
 }
 
-/* Follows what the config takes from elsewhere. What git would reject is passed over. */
+/* Follows what the config takes from elsewhere. */
 static int protect_config(struct build *b, const char *git_dir, const char *work_dir)
 {
+	struct config_place at = { b, git_dir, work_dir };
 	const char *path = plan_join(b, git_dir, "config");
-	char section[64] = "", *text, *line, *save = NULL;
+	char *text;
 	int r;
 
 	if (!path)
 		return plan_nomem(b);
 	r = plan_protect_path(b, path, PROTECT_HOLD_READABLE);
-	text = r == 0 ? plan_read_small(b, path, CONFIG_MAX) : NULL;
+	text = r == 0 ? plan_read_small(b, path, GIT_CONFIG_MAX) : NULL;
 	if (!text)
 		return r;
 	/* config.worktree counts only if the config says so. */
@@ -110,20 +81,7 @@ static int protect_config(struct build *b, const char *git_dir, const char *work
 		path = plan_join(b, git_dir, "config.worktree");
 		r = path ? plan_protect_path(b, path, PROTECT_HOLD_READABLE) : plan_nomem(b);
 	}
-	for (line = strtok_r(text, "\n", &save); r == 0 && line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		line += strspn(line, " \t");
-		if (*line == '[') {
-			size_t len = strcspn(line + 1, " \t\"]");
-			char *close = strchr(line, ']');
-
-			snprintf(section, sizeof(section), "%.*s", (int)len, line + 1);
-			/* A key may follow on the same line. */
-			line = close ? close + 1 + strspn(close + 1, " \t") : line + strlen(line);
-		}
-		r = config_line(b, git_dir, work_dir, section, line);
-	}
-	return r;
+	return r == 0 ? git_config_orders(text, protect_order, &at) : r;
 }
 
 static int protect_commondir(struct build *b, const char *git_dir)

@@ -47,6 +47,9 @@ static void test_escapes(void)
 		{ "\xff\xfe", "\\xff\\xfe" },
 		{ "\xc2\x9b", "\\u009b" },
 		{ "\xe2\x80\xae", "\\u202e" },
+		{ "\xe2\x80\x8f", "\\u200f" },	    /* right-to-left mark */
+		{ "\xe2\x80\x8b", "\\u200b" },	    /* space without width */
+		{ "\xe2\x80\x8d", "\xe2\x80\x8d" }, /* joiner */
 		{ "\xe2\x80\xa8", "\\u2028" },
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },
 		{ "\xc0\xaf", "\\xc0\\xaf" },

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/gitconfig.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+/* Value of "key = value", without quotes and comment; NULL if the line is about another key. */
+static const char *config_value(char *line, const char *key)
+{
+	size_t len = strlen(key), n;
+	char *value, *out;
+
+	if (strncasecmp(line, key, len) != 0)
+		return NULL;
+	line += len;
+	line += strspn(line, " \t");
+	if (*line != '=')
+		return NULL;
+	value = out = line + 1 + strspn(line + 1, " \t");
+	for (const char *s = value; *s && *s != '#' && *s != ';'; s++) {
+		if (*s == '\\' && s[1])
+			s++;
+		else if (*s == '"')
+			continue;
+		*out++ = *s;
+	}
+	*out = '\0';
+	for (n = strlen(value); n > 0 && isspace((unsigned char)value[n - 1]); n--)
+		value[n - 1] = '\0';
+	return value;
+}
+
+static int order_in_line(const char *section, char *line,
+			 int (*fn)(void *arg, enum git_order what, const char *value), void *arg)
+{
+	enum git_order what = GIT_ORDER_HOOKS;
+	const char *value = NULL;
+
+	if (strcasecmp(section, "core") == 0) {
+		value = config_value(line, "hookspath");
+	} else if (strncasecmp(section, "include", 7) == 0) {
+		what = GIT_ORDER_INCLUDE;
+		value = config_value(line, "path");
+	}
+	return value && *value ? fn(arg, what, value) : 0;
+}
+
+int git_config_orders(char *text, int (*fn)(void *arg, enum git_order what, const char *value),
+		      void *arg)
+{
+	char section[64] = "", *line, *save = NULL;
+	int r = 0;
+
+	for (line = strtok_r(text, "\n", &save); r == 0 && line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		line += strspn(line, " \t");
+		if (*line == '[') {
+			size_t len = strcspn(line + 1, " \t\"]");
+			char *close = strchr(line, ']');
+
+			snprintf(section, sizeof(section), "%.*s", (int)len, line + 1);
+			/* A key may follow on the same line. */
+			line = close ? close + 1 + strspn(close + 1, " \t") : line + strlen(line);
+		}
+		r = order_in_line(section, line, fn, arg);
+	}
+	return r;
+}
