@@ -23,6 +23,7 @@ LAYERS = {
     "src/policy": 2,
     "src/probe": 2,
     "src/discover": 2,
+    "src/workspace": 2,
     "src/plan": 3,
     "src/init": 4,
     "src/gateway": 4,

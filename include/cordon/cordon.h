@@ -8,5 +8,6 @@
 #include <cordon/policy.h>
 #include <cordon/run.h>
 #include <cordon/version.h>
+#include <cordon/workspace.h>
 
 #endif

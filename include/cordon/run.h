@@ -27,6 +27,7 @@
 
 #include <cordon/error.h>
 #include <cordon/policy.h>
+#include <cordon/workspace.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -85,6 +86,20 @@ struct cordon_run_options {
 	 * to append). It stays the caller's and must stay open until the run is over; all lines are
 	 * there then. 0 = none. */
 	int net_log_fd;
+	/*
+	 * For policies with fs.workspace. A name or id: the workspace is continued if it exists,
+	 * and made under this name if not. NULL = a new one without a name. `workspace_from`: a new
+	 * one that begins as a copy of this one (name or id).
+	 */
+	const char *workspace_name, *workspace_from;
+	/* Told now and then while a workspace is copied, which may take long (see
+	 * cordon_mechanism); not 0 = stop, the run does not start. NULL = nobody. Used while the
+	 * run is started. */
+	int (*workspace_progress)(void *arg, uint64_t files, uint64_t bytes);
+	void *workspace_arg;
+	int workspace_changes; /* 1: the result lists what was changed */
+	const char *state_dir; /* where workspaces are kept; NULL = $XDG_STATE_HOME/cordon or
+				  ~/.local/state/cordon by the process's environment */
 };
 
 /* What becomes of processes that the command leaves behind when it ends. */
@@ -150,6 +165,21 @@ struct cordon_published {
 	uint16_t port; /* inside */
 };
 
+/* The workspace of a run (fs.workspace), which stays until it is committed or discarded. */
+struct cordon_run_workspace {
+	const char *id, *name, *base; /* name: NULL = none */
+	int mechanism;		      /* enum cordon_mechanism */
+	/* What differs from the base; known once the result is there. */
+	struct cordon_summary summary;
+	int is_settled;	     /* 0: the summary could not be told */
+	int is_new;	     /* made for this run */
+	int is_kept;	     /* 0: nothing was changed, and it has no name: it is gone */
+	const char *changes; /* a JSON array, if the options ask for it; else NULL */
+	/* What became of it, for the receipt: "kept" or "empty" (gone), and whatever a caller who
+	 * commits or discards it puts into a copy of this. */
+	const char *outcome;
+};
+
 #define CORDON_STAMPS_MAX 16
 
 /** Account of one run; lives as long as the run. Fields may be added at the end. */
@@ -179,6 +209,7 @@ struct cordon_result {
 	uint64_t net_bytes_in, net_bytes_out; /* through the gateway, to the sandbox and from it */
 	const struct cordon_published *published;
 	size_t n_published;
+	const struct cordon_run_workspace *workspace; /* NULL = none */
 };
 
 /** Starts a run. @policy and all of @options are used only during this call, except stream data.

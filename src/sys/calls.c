@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "sys/vfork.h"
@@ -45,7 +46,11 @@ void fault_init_order(int64_t *ret_nth, int64_t *ret_error)
 
 static int fault(void)
 {
-	return fault_left > 0 && --fault_left == 0 ? fault_error : 0;
+	if (fault_left <= 0 || --fault_left > 0)
+		return 0;
+	if (fault_error == FAULT_KILL)
+		kill(getpid(), SIGKILL);
+	return fault_error;
 }
 
 #define FAULT_POINT()                                                                              \
@@ -179,6 +184,52 @@ int sys_mknodat(int dir_fd, const char *path, mode_t mode)
 int sys_mkdirat(int dir_fd, const char *path, mode_t mode)
 {
 	RET(mkdirat(dir_fd, path, mode));
+}
+
+int sys_renameat2(int dir_fd, const char *from, const char *to, unsigned flags)
+{
+	/* Not the C library's: it is younger than what we build with in places. */
+	RET((int)syscall(SYS_renameat2, dir_fd, from, dir_fd, to, flags));
+}
+
+int sys_unlinkat(int dir_fd, const char *path, int flags)
+{
+	RET(unlinkat(dir_fd, path, flags));
+}
+
+int sys_symlinkat(const char *target, int dir_fd, const char *path)
+{
+	RET(symlinkat(target, dir_fd, path));
+}
+
+int sys_fchmod(int fd, mode_t mode)
+{
+	RET(fchmod(fd, mode));
+}
+
+int sys_fchown(int fd, uid_t uid, gid_t gid)
+{
+	RET(fchown(fd, uid, gid));
+}
+
+int sys_futimens(int fd, const struct timespec times[2])
+{
+	RET(futimens(fd, times));
+}
+
+int sys_fremovexattr(int fd, const char *name)
+{
+	RET(fremovexattr(fd, name));
+}
+
+int sys_fsync(int fd)
+{
+	RET(fsync(fd));
+}
+
+int sys_syncfs(int fd)
+{
+	RET(syncfs(fd));
 }
 
 int sys_open_tree(int dir_fd, const char *path, unsigned flags)

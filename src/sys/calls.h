@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct mount_attr;
 
@@ -33,6 +34,16 @@ ssize_t sys_sendmsg(int fd, const struct msghdr *msg);
 int sys_openat(int dir_fd, const char *path, int flags, mode_t mode);
 int sys_mknodat(int dir_fd, const char *path, mode_t mode);
 int sys_mkdirat(int dir_fd, const char *path, mode_t mode);
+/* Directories' entries and files' attributes, as a commit changes them (workspace/). */
+int sys_renameat2(int dir_fd, const char *from, const char *to, unsigned flags); /* one directory */
+int sys_unlinkat(int dir_fd, const char *path, int flags);
+int sys_symlinkat(const char *target, int dir_fd, const char *path);
+int sys_fchmod(int fd, mode_t mode);
+int sys_fchown(int fd, uid_t uid, gid_t gid);
+int sys_futimens(int fd, const struct timespec times[2]);
+int sys_fremovexattr(int fd, const char *name);
+int sys_fsync(int fd);
+int sys_syncfs(int fd);
 int sys_open_tree(int dir_fd, const char *path, unsigned flags);
 int sys_mount_setattr(int dir_fd, const char *path, unsigned flags, struct mount_attr *attr);
 int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *arg);
@@ -42,7 +53,9 @@ int sys_clone_vfork_into(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*f
 			 void *arg);
 
 #ifdef CORDON_FAULT_INJECTION
-/* Per thread: the @nth call from now on fails with @error; 0 disarms. Returns what was left. */
+/* Per thread: the @nth call from now on fails with @error; 0 disarms. Returns what was left. With
+ * FAULT_KILL the process is killed instead of making that call. */
+#define FAULT_KILL (-1)
 long fault_arm(long nth, int error);
 /* For init: it counts its own calls. */
 void fault_arm_init(long nth, int error);

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workspaces: copy-on-write views of directories, and what becomes of them.
+ *
+ * A run with fs.workspace sees a directory (the base) at its own path and may change everything in
+ * it, while the base itself stays as it is. What was changed is kept in the user's state directory
+ * ($XDG_STATE_HOME/cordon, ~/.local/state/cordon) until somebody commits or discards it. Further
+ * runs may continue a workspace; several may have the same base; one can begin as a copy of
+ * another.
+ *
+ * Nothing here runs a program, and nothing that was found in a workspace is believed: names, links,
+ * modes and attributes are data.
+ *
+ * Threads: an opened workspace must be used by one thread at a time.
+ */
+#ifndef CORDON_WORKSPACE_H
+#define CORDON_WORKSPACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cordon/error.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+struct cordon_workspace;
+
+/* How the view is made. */
+enum cordon_mechanism {
+	CORDON_MECHANISM_OVERLAY = 1, /* an overlay over the base: costs nothing to make */
+	CORDON_MECHANISM_REFLINK,     /* a copy that shares its blocks with the base */
+	CORDON_MECHANISM_COPY,	      /* a plain copy */
+	CORDON_MECHANISM_MAX
+};
+
+struct cordon_workspace_info {
+	const char *id;	    /* "w3f9a2c71": stable, unique */
+	const char *name;   /* NULL = none was given */
+	const char *base;   /* absolute path of the directory */
+	const char *parent; /* id of the workspace that this one began as a copy of, or NULL */
+	int mechanism;	    /* enum cordon_mechanism */
+	int in_use;	    /* a run or a commit has it at this moment */
+	int commit_begun;   /* a commit was interrupted and can be repeated */
+	uint64_t runs;
+	int64_t created_s, used_s; /* seconds since 1970 */
+};
+
+enum cordon_change_kind {
+	CORDON_CHANGE_ADDED = 1,
+	CORDON_CHANGE_MODIFIED, /* content of a file */
+	CORDON_CHANGE_DELETED,
+	CORDON_CHANGE_RENAMED, /* the same content under another name; mode may differ */
+	CORDON_CHANGE_MODE,    /* nothing but permissions or attributes */
+	CORDON_CHANGE_SYMLINK, /* a link leads elsewhere */
+	CORDON_CHANGE_TYPE,    /* a file became a directory, a directory a link ... */
+	CORDON_CHANGE_MAX
+};
+
+enum cordon_file_type {
+	CORDON_FILE_NONE = 0,
+	CORDON_FILE_REGULAR,
+	CORDON_FILE_DIRECTORY,
+	CORDON_FILE_SYMLINK,
+	CORDON_FILE_FIFO,
+	CORDON_FILE_SOCKET,
+	CORDON_FILE_DEVICE,
+	CORDON_FILE_MAX
+};
+
+/* Why a change deserves a second look; those marked * are left out of a commit unless named. */
+#define CORDON_RISK_SETID 0x1u	     /* * set-user-id, set-group-id */
+#define CORDON_RISK_SPECIAL 0x2u     /* * FIFO, socket, device */
+#define CORDON_RISK_LINK_OUT 0x4u    /* * a link that leads out of the directory */
+#define CORDON_RISK_ATTRIBUTE 0x8u   /* * security.* attributes */
+#define CORDON_RISK_PROTECTED 0x10u  /* * runs by itself later: hooks, shell, editor, agents */
+#define CORDON_RISK_EXECUTABLE 0x20u /* a new program, or a file that became one */
+#define CORDON_RISK_CI 0x40u	     /* what build services run */
+#define CORDON_RISK_LOCKFILE 0x80u   /* which packages are installed */
+#define CORDON_RISK_STARTUP 0x100u   /* what an interpreter runs at its start (.pth ...) */
+#define CORDON_RISK_NAME 0x200u	     /* a name with control bytes or not in UTF-8 */
+#define CORDON_RISK_REFUSED 0x1fu
+
+/** Name of one risk bit, such as "executable"; NULL if it is none. */
+const char *cordon_risk_name(unsigned risk);
+const char *cordon_change_kind_name(int kind);
+const char *cordon_file_type_name(int type);
+const char *cordon_mechanism_name(int mechanism);
+
+struct cordon_change {
+	const char *path;		 /* relative to the base; any bytes but NUL */
+	const char *from;		 /* RENAMED: the old path, else NULL */
+	int kind;			 /* enum cordon_change_kind */
+	int type, old_type;		 /* enum cordon_file_type; NONE where there is nothing */
+	uint32_t mode, old_mode;	 /* permission bits, 07777 */
+	uint64_t size, old_size;	 /* of regular files */
+	const char *target, *old_target; /* of symbolic links, else NULL */
+	unsigned risks;			 /* CORDON_RISK_* */
+	int in_git; /* below a repository's .git: applied together with the rest of it or not at all
+		     */
+	int is_listed; /* 0: a directory that came or went with what is in it; not worth a line */
+};
+
+struct cordon_summary {
+	uint64_t added, modified, deleted, renamed, mode, symlink, type; /* directories left out */
+	uint64_t risky, refused;
+};
+
+/** Opens the workspace whose id or name is @which, or the only one over the directory @which. The
+ * state directory is found from @state_dir, or the environment's XDG_STATE_HOME and HOME if that is
+ * NULL. */
+int cordon_workspace_open(const char *state_dir, const char *which, struct cordon_workspace **ret,
+			  struct cordon_error *err);
+void cordon_workspace_close(struct cordon_workspace *ws);
+
+/** Valid until the workspace is closed. */
+const struct cordon_workspace_info *cordon_workspace_info(const struct cordon_workspace *ws);
+
+/** Calls @fn for each workspace, oldest first; it returns 0 to go on. */
+int cordon_workspace_list(const char *state_dir,
+			  int (*fn)(void *arg, const struct cordon_workspace_info *info), void *arg,
+			  struct cordon_error *err);
+
+/** Calls @fn for each change, sorted by path; it returns 0 to go on. The change and its strings are
+ * valid during the call. With a run in progress it is a look at something that moves. */
+int cordon_workspace_changes(struct cordon_workspace *ws,
+			     int (*fn)(void *arg, const struct cordon_change *change), void *arg,
+			     struct cordon_error *err);
+int cordon_workspace_summary(struct cordon_workspace *ws, struct cordon_summary *ret,
+			     struct cordon_error *err);
+
+/** One object: id, name, base, mechanism ..., and `changes`. Free with cordon_free(). */
+int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret,
+			     struct cordon_error *err);
+
+/* What to do where the base changed since the run saw it. */
+enum cordon_conflicts {
+	CORDON_CONFLICTS_REFUSE = 0, /* nothing at all is committed */
+	CORDON_CONFLICTS_OURS,	     /* the base's version stays, the rest is committed */
+	CORDON_CONFLICTS_THEIRS,     /* the workspace's version replaces it */
+};
+
+enum cordon_outcome {
+	CORDON_OUTCOME_APPLIED = 1,
+	CORDON_OUTCOME_REFUSED,	 /* risky, and not asked for by name */
+	CORDON_OUTCOME_CONFLICT, /* the base changed */
+	CORDON_OUTCOME_SKIPPED,	 /* not chosen */
+	CORDON_OUTCOME_FAILED,	 /* see error */
+};
+
+struct cordon_commit_options {
+	size_t size; /* sizeof(struct cordon_commit_options); set by the INIT macro */
+	/* Relative paths; a directory means what is below it. NULL or empty = everything. What is
+	 * refused otherwise is committed if its very path is here. NULL-terminated. */
+	const char *const *paths;
+	const char *const *exclude; /* the same, not to be committed */
+	int conflicts;		    /* enum cordon_conflicts */
+	int dry_run;		    /* only say what would happen */
+	/* Asked for each change that would be applied (NULL = all): 1 yes, 0 no, negative = stop,
+	 * nothing is committed. Everything below a .git is asked for once, with the path of it. */
+	int (*choose)(void *arg, const struct cordon_change *change);
+	/* Told what became of each; @err is set for FAILED and explains CONFLICT. */
+	void (*told)(void *arg, const struct cordon_change *change, int outcome,
+		     const struct cordon_error *err);
+	void *arg;
+};
+
+#define CORDON_COMMIT_OPTIONS_INIT { .size = sizeof(struct cordon_commit_options) }
+
+struct cordon_commit_result {
+	uint64_t applied, refused, conflicts, skipped, failed;
+	int is_empty; /* nothing is left in the workspace */
+};
+
+/** Applies changes to the base, each file in one step (old or new, never half), durably. An error
+ * means that it could not be finished: nothing is lost, what was applied stays applied, and
+ * repeating it finishes. Conflicts and refusals are no errors; see the result. What was applied is
+ * no change of the workspace any more. */
+int cordon_workspace_commit(struct cordon_workspace *ws,
+			    const struct cordon_commit_options *options,
+			    struct cordon_commit_result *ret, struct cordon_error *err);
+
+/** Removes the workspace and everything in it, and closes it (also on failure). */
+int cordon_workspace_discard(struct cordon_workspace *ws, struct cordon_error *err);
+
+/** Unified diffs of the changes; binary files are named, sizes shown. */
+int cordon_workspace_patch(struct cordon_workspace *ws, const char *const *paths, int fd,
+			   struct cordon_error *err);
+
+enum cordon_export {
+	CORDON_EXPORT_TAR = 1, /* pax; what was deleted as .wh.NAME, as container layers have it */
+	CORDON_EXPORT_PATCH,   /* for `git apply`, with binary files */
+};
+
+/** Writes the changes to @fd, all or those at @paths (relative; a directory means what is below
+ * it). Returns how many were left out since the format has no place for them: FIFOs, sockets,
+ * devices; for git also what lies in a .git; in archives names that begin with ".wh.". */
+int cordon_workspace_export(struct cordon_workspace *ws, int format, const char *const *paths,
+			    int fd, struct cordon_error *err);
+
+struct cordon_gc_options {
+	size_t size;
+	int64_t older_than_s; /* also workspaces with changes that were not used for so long; -1 =
+				 none */
+	int dry_run;
+	void (*told)(void *arg, const struct cordon_workspace_info *info, const char *why);
+	void *arg;
+};
+
+#define CORDON_GC_OPTIONS_INIT { .size = sizeof(struct cordon_gc_options), .older_than_s = -1 }
+
+/** Removes what nobody needs: workspaces without changes and without a name, half-made and
+ * half-removed ones, those whose base is gone only if they are old enough. *ret_n: how many. */
+int cordon_workspace_gc(const char *state_dir, const struct cordon_gc_options *options,
+			uint64_t *ret_n, struct cordon_error *err);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
