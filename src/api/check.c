@@ -30,12 +30,15 @@ struct cordon_check {
 
 struct trial {
 	int worked;
+	int mechanism; /* of the workspace, 0 = there was none */
 	struct cordon_error error;
 };
 
-/* @allow: a rule of net.allow, or NULL. */
-static void run_trial(struct cordon_launcher *l, const char *level, const char *allow,
-		      struct trial *ret)
+#define TRIAL_INIT { 0, 0, CORDON_ERROR_INIT }
+
+/* @key: something that the policy shall have besides, or NULL. */
+static void run_trial(struct cordon_launcher *l, const char *level, const char *key,
+		      const char *value, struct trial *ret)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
@@ -47,7 +50,7 @@ static void run_trial(struct cordon_launcher *l, const char *level, const char *
 	options.cwd = "/";
 	if (cordon_policy_new(&policy, err) == 0 &&
 	    cordon_policy_set(policy, "isolation", level, err) == 0 &&
-	    (!allow || cordon_policy_set(policy, "net.allow", allow, err) == 0) &&
+	    (!key || cordon_policy_set(policy, key, value, err) == 0) &&
 	    cordon_run_start(l, policy, &options, &run, err) == 0 &&
 	    cordon_run_wait(run, TRIAL_MS, err) == 1) {
 		const struct cordon_result *res = cordon_run_result(run);
@@ -55,6 +58,8 @@ static void run_trial(struct cordon_launcher *l, const char *level, const char *
 		ret->worked = res->kind == CORDON_KIND_EXITED && res->exit_code == 0;
 		if (!ret->worked)
 			*err = res->error;
+		if (res->workspace)
+			ret->mechanism = res->workspace->mechanism;
 	}
 	cordon_run_free(run);
 	cordon_policy_free(policy);
@@ -151,13 +156,13 @@ static void add_landlock_level(struct cordon_check *c, const struct trial *trial
 /* The gateway is started for real, with a rule for an address that nobody has. */
 static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launcher, int level)
 {
-	struct trial trial = { 0, CORDON_ERROR_INIT };
+	struct trial trial = TRIAL_INIT;
 
 	if (!level) {
 		add(c, "net-allow", "no", "no level works here, see the other lines", NULL);
 		return;
 	}
-	run_trial(launcher, cordon_level_name(level), NOBODYS_ADDRESS, &trial);
+	run_trial(launcher, cordon_level_name(level), "net.allow", NOBODYS_ADDRESS, &trial);
 	if (!trial.worked)
 		add(c, "net-allow", "no", error_text(c, &trial.error),
 		    trial.error.hint[0] ? arena_strdup(&c->arena, trial.error.hint) : NULL);
@@ -168,6 +173,35 @@ static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launch
 		    "by proxy variables: only programs that obey HTTP_PROXY and HTTPS_PROXY reach "
 		    "allowed hosts; no --publish",
 		    "with level namespaces (see there) no variables are needed");
+}
+
+/* A workspace over an empty directory, kept where workspaces are kept. */
+static void add_workspace(struct cordon_check *c, struct cordon_launcher *launcher, int level)
+{
+	struct trial trial = TRIAL_INIT;
+	char base[] = "/tmp/cordon-check-XXXXXX";
+
+	if (!level) {
+		add(c, "workspace", "no", "no level works here, see the other lines", NULL);
+		return;
+	}
+	if (mkdtemp(base)) {
+		run_trial(launcher, cordon_level_name(level), "fs.workspace", base, &trial);
+		rmdir(base);
+	} else {
+		cordon_err(&trial.error, CORDON_E_SYSTEM, errno, "cannot make a directory in /tmp");
+	}
+	if (!trial.worked)
+		add(c, "workspace", "no", error_text(c, &trial.error),
+		    trial.error.hint[0] ? arena_strdup(&c->arena, trial.error.hint) : NULL);
+	else if (trial.mechanism == CORDON_MECHANISM_OVERLAY)
+		add(c, "workspace", "yes", "an overlay: costs nothing, however large the directory",
+		    NULL);
+	else
+		add(c, "workspace", "partial",
+		    "a copy of the whole directory is made for each workspace",
+		    "an overlay needs level namespaces, and a state directory on a disk of its own "
+		    "kind (ext4, xfs, btrfs): set XDG_STATE_HOME");
 }
 
 static void add_idmap(struct cordon_check *c, const struct trial *trial)
@@ -202,13 +236,13 @@ static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
 int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret,
 		     struct cordon_error *err)
 {
-	struct trial namespaces = { 0, CORDON_ERROR_INIT }, landlock = { 0, CORDON_ERROR_INIT };
+	struct trial namespaces = TRIAL_INIT, landlock = TRIAL_INIT;
 	struct cordon_check *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	run_trial(launcher, "namespaces", NULL, &namespaces);
-	run_trial(launcher, "landlock", NULL, &landlock);
+	run_trial(launcher, "namespaces", NULL, NULL, &namespaces);
+	run_trial(launcher, "landlock", NULL, NULL, &landlock);
 	c->level = namespaces.worked ? CORDON_LEVEL_NAMESPACES
 		   : landlock.worked ? CORDON_LEVEL_LANDLOCK
 				     : 0;
@@ -221,6 +255,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 		add(c, "seccomp", "no", "no level works here, see the other lines", NULL);
 	}
 	add_net_allow(c, launcher, c->level);
+	add_workspace(c, launcher, c->level);
 	add_idmap(c, &namespaces);
 	add_cgroup(c, launcher);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",

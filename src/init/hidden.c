@@ -27,6 +27,7 @@
 #define DESCRIPTORS_MAX 8192 /* looked at in one round; more take too long */
 #define THREADS_MAX 4096
 #define MEMINFO_MAX 4096
+#define LINES_BYTES 65536
 #define PLACE_BYTES (16u << 20) /* what may be behind a mapping beyond what was seen of it */
 #define STAT_BLOCK 512u
 #define ROUNDS_KEPT 16 /* a process that does not run is not read in each */
@@ -286,9 +287,11 @@ static void read_line(void *arg, const char *line)
 
 uint64_t hidden_mapped(struct init *in, int pid, uint64_t mapped)
 {
+	static char text[LINES_BYTES];
 	struct mapping_reader r = { 0, 0 };
+	long done = proc_lines(in->proc_fd, pid, "smaps", text, sizeof(text), read_line, &r);
 
-	return proc_lines(in->proc_fd, pid, "smaps", read_line, &r) < 0 ? mapped : r.sum;
+	return done < 0 ? mapped : r.sum;
 }
 
 /* What the tree has places for. */

@@ -33,6 +33,11 @@ struct init {
 	int ruleset_fd;		       /* Landlock ruleset being filled, -1 = none */
 	int root_fd;		       /* the new root */
 	int host_fd;		       /* the old one, until the view is complete */
+	int lock_fd;		       /* of the workspace: it is ours as long as this is open */
+	int layer_fd;		       /* where it keeps what is written; -1 = there is none */
+	uint64_t layer_devs[2];	       /* devices its files may tell */
+	const char *workspace;	       /* its path, as the tree sees it */
+	int has_io;		       /* the kernel counts what a process writes */
 	uint32_t base_done;	       /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
@@ -42,6 +47,7 @@ struct init {
 	long watch_error; /* limits cannot be watched any more: the run must end */
 	int more_dead;	  /* there is more to reap */
 	int reader_pid;	  /* of a process of ours, 0 = there is none */
+	int counter_pid;  /* the same, of another (disk.c) */
 	int has_status;	  /* how the command ended is known */
 	struct wire_limits limits;
 	int keep_orphans;    /* the tree outlives the command */

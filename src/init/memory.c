@@ -17,6 +17,7 @@
 #include "init/tree.h"
 #include "sys/raw.h"
 
+#define THREADS_MAX 64 /* of those that are asked in turn */
 #define KIB 1024u
 #define PAGE 4096u
 #define STATUS_MAX 4096
@@ -158,6 +159,30 @@ static uint64_t least_of(const struct init *in, const struct list *l, int pid, i
 }
 
 /*
+ * The memory of a process is that of all its threads, but its first one tells nothing of it when it
+ * has ended before the others. Then one of those is asked.
+ */
+static long read_status(struct init *in, int pid, char text[STATUS_MAX])
+{
+	int threads[THREADS_MAX];
+	long n, r = proc_read(in->proc_fd, pid, "status", text, STATUS_MAX);
+
+	tree_note_error(in, r);
+	if (r <= 0 || proc_field(text, "VmHWM:") || proc_field(text, "Threads:") <= 1)
+		return r;
+	n = proc_entries(in->proc_fd, pid, "task", threads, THREADS_MAX);
+	for (long i = 0; i < n; i++) {
+		char path[PROC_PATH_MAX];
+
+		proc_path_in(pid, "task", threads[i], "status", path);
+		r = threads[i] == pid ? 0 : proc_read(in->proc_fd, 0, path, text, STATUS_MAX);
+		if (r > 0 && proc_field(text, "VmHWM:"))
+			return r;
+	}
+	return proc_read(in->proc_fd, pid, "status", text, STATUS_MAX);
+}
+
+/*
  * Adds what the kernel says of one process. Returns whether its memory is its parent's: a child of
  * vfork() has none of its own until it executes something, but the same figures. Small ones do not
  * matter.
@@ -169,8 +194,7 @@ static int add_process(struct init *in, struct list *l, int pid, struct memory *
 	int at;
 	long r;
 
-	r = proc_read(in->proc_fd, pid, "status", text, sizeof(text));
-	tree_note_error(in, r);
+	r = read_status(in, pid, text);
 	if (r <= 0)
 		return 0;
 	tasks = proc_field(text, "Threads:");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of a plan, each a handful of system calls on descriptors. */
-#include "init/init.h"
+#include "init/mount_ops.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
@@ -20,8 +20,7 @@ static void close_fd(long fd)
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
-/* Paths of the plan are absolute; below the new root they are relative to it. */
-static const char *below_root(const char *path)
+const char *below_root(const char *path)
 {
 	while (*path == '/')
 		path++;
@@ -86,8 +85,7 @@ static long set_attributes(int mount_fd, const struct plan_op *op)
 		    sizeof(attr));
 }
 
-/* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
-static long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
+long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 {
 	long r, dst;
 
@@ -145,7 +143,7 @@ static long make_file(const struct init *in, const struct plan_op *op, const voi
 	return (size_t)r == len ? 0 : -ENOSPC;
 }
 
-static long make_point(const struct init *in, const struct plan_op *op)
+long make_point(const struct init *in, const struct plan_op *op)
 {
 	long r;
 
@@ -157,24 +155,29 @@ static long make_point(const struct init *in, const struct plan_op *op)
 	return r == -EEXIST ? 0 : r;
 }
 
+long source_mount(struct init *in, const struct plan_op *op)
+{
+	long src, mount_fd;
+
+	if (op->fd_index >= 0)
+		return in->mount_fds[op->fd_index];
+	if (!(op->flags & PLAN_IDENTITY))
+		return clone_tree(in->host_fd, below_root(str_at(in, op->src)), recursive_flag(op));
+	src = open_source(in, op);
+	if (src < 0)
+		return src;
+	mount_fd = clone_tree((int)src, "", AT_EMPTY_PATH | recursive_flag(op));
+	close_fd(src);
+	return mount_fd;
+}
+
 static long op_bind(struct init *in, const struct plan_op *op)
 {
-	long mount_fd, src, r = make_point(in, op);
+	long mount_fd, r = make_point(in, op);
 
 	if (r < 0)
 		return r;
-	if (op->fd_index >= 0) {
-		mount_fd = in->mount_fds[op->fd_index];
-	} else if (op->flags & PLAN_IDENTITY) {
-		src = open_source(in, op);
-		if (src < 0)
-			return src;
-		mount_fd = clone_tree((int)src, "", AT_EMPTY_PATH | recursive_flag(op));
-		close_fd(src);
-	} else {
-		mount_fd = clone_tree(in->host_fd, below_root(str_at(in, op->src)),
-				      recursive_flag(op));
-	}
+	mount_fd = source_mount(in, op);
 	if (mount_fd < 0)
 		return mount_fd;
 	r = place_mount(in, (int)mount_fd, op);
@@ -321,18 +324,44 @@ static long empty_dir(const struct init *in)
 	return r < 0 ? r : clone_tree(in->root_fd, MASK_NAME, 0);
 }
 
+/*
+ * In a workspace the name may be gone or something else than on the host: it is made if it is
+ * missing, and covered by what fits. 1 = a directory lies there, 0 = something else.
+ */
+static long make_covered(const struct init *in, const struct plan_op *op)
+{
+	const char *path = below_root(str_at(in, op->dst));
+	long fd, r = raw4(__NR_mknodat, in->root_fd, path, S_IFREG, 0);
+	struct statx st;
+
+	if (r < 0 && r != -EEXIST)
+		return r;
+	fd = open_in_root(in, str_at(in, op->dst));
+	if (fd < 0)
+		return fd;
+	r = raw5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_TYPE, &st);
+	close_fd(fd);
+	return r < 0 ? r : (st.stx_mode & S_IFMT) == S_IFDIR;
+}
+
 static long op_mask(struct init *in, const struct plan_op *op)
 {
 	struct plan_op mask = *op;
-	long r, mount_fd = op->flags & PLAN_FILE ? null_node(in) : empty_dir(in);
+	long r, mount_fd, is_dir = !(op->flags & PLAN_FILE);
 
+	if (op->flags & PLAN_MKPOINT) {
+		is_dir = make_covered(in, op);
+		if (is_dir < 0)
+			return is_dir;
+	}
+	mount_fd = is_dir ? empty_dir(in) : null_node(in);
 	if (mount_fd < 0)
 		return mount_fd;
 	mask.flags = (uint16_t)(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE);
 	mask.access = 0;
 	r = place_mount(in, (int)mount_fd, &mask);
 	close_fd(mount_fd);
-	if (r >= 0 && !(op->flags & PLAN_FILE))
+	if (r >= 0 && is_dir)
 		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);
 	return r;
 }
@@ -369,6 +398,10 @@ long mount_op(struct init *in, const struct plan_op *op)
 		return op_devpts(in, op);
 	case PLAN_OP_MASK:
 		return op_mask(in, op);
+	case PLAN_OP_LAYERS:
+		return op_layers(in, op);
+	case PLAN_OP_OVERLAY:
+		return op_overlay(in, op);
 	case PLAN_OP_RULE:
 		return op_rule(in, op);
 	default:

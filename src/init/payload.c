@@ -130,10 +130,24 @@ static long install_filter(uint32_t variant, int wants_listener)
 	return r;
 }
 
+static long forbid_reserving(void)
+{
+	const struct sock_fprog program = {
+		.len = seccomp_no_reserve.len,
+		.filter = (struct sock_filter *)(uintptr_t)seccomp_no_reserve.insns,
+	};
+
+	return raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
+}
+
 /* The last layer. From here on only calls that the filter allows by itself can be made. */
 static long put_on_filter(struct init *in, long socket_fd)
 {
-	long r = install_filter(in->plan->filter, socket_fd > 0);
+	long r = in->layer_fd < 0 ? 0 : forbid_reserving();
+
+	if (r < 0)
+		return r;
+	r = install_filter(in->plan->filter, socket_fd > 0);
 
 	return r > 0 ? broker_send_fd((int)socket_fd, (int)r) : r;
 }

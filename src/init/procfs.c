@@ -7,8 +7,6 @@
 
 #include "sys/raw.h"
 
-#define LINES_CHUNK 65536
-
 struct dir_entry { /* struct linux_dirent64 */
 	uint64_t ino;
 	int64_t off;
@@ -136,10 +134,9 @@ int proc_numbers(const char *text, uint64_t *ret, int max)
 	return n;
 }
 
-long proc_lines(int proc_fd, int pid, const char *name, void (*each)(void *arg, const char *line),
-		void *arg)
+long proc_lines(int proc_fd, int pid, const char *name, char *text, size_t size,
+		void (*each)(void *arg, const char *line), void *arg)
 {
-	static char text[LINES_CHUNK + 1];
 	char path[PROC_PATH_MAX];
 	size_t have = 0;
 	long fd, n;
@@ -148,8 +145,8 @@ long proc_lines(int proc_fd, int pid, const char *name, void (*each)(void *arg, 
 			 O_RDONLY | O_CLOEXEC, 0, 0, 0);
 	if (fd < 0)
 		return fd;
-	while ((n = raw_syscall(__NR_read, fd, RAW_ARG(text + have), (long)(LINES_CHUNK - have), 0,
-				0, 0)) > 0) {
+	while ((n = raw_syscall(__NR_read, fd, RAW_ARG(text + have), (long)(size - have), 0, 0,
+				0)) > 0) {
 		size_t line = 0;
 
 		have += (size_t)n;
@@ -163,9 +160,11 @@ long proc_lines(int proc_fd, int pid, const char *name, void (*each)(void *arg, 
 		have -= line;
 		for (size_t i = 0; i < have; i++)
 			text[i] = text[line + i];
-		/* No line is as long as that: the kernel cuts paths at a page. */
-		if (have == LINES_CHUNK)
+		/* The path of a mapped file, of which the rest matters, too. */
+		if (have == size) {
+			n = -ENAMETOOLONG;
 			break;
+		}
 	}
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	return n < 0 ? n : 0;

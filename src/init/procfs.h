@@ -28,9 +28,10 @@ uint64_t proc_field(const char *text, const char *key);
 /* The whole numbers of a line, from @text on, until one is missing: how many. */
 int proc_numbers(const char *text, uint64_t *ret, int max);
 
-/* Calls @each with every line of /proc/PID/name, without its end. 0 or -errno. */
-long proc_lines(int proc_fd, int pid, const char *name, void (*each)(void *arg, const char *line),
-		void *arg);
+/* Calls @each with every line of /proc/PID/name, without its end; @text is room for the longest and
+ * more. 0 or -errno. */
+long proc_lines(int proc_fd, int pid, const char *name, char *text, size_t size,
+		void (*each)(void *arg, const char *line), void *arg);
 
 /* The entries of a directory that are numbers, at most @max of them; how many, or -errno. */
 long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max);

@@ -118,6 +118,9 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
 		sweep_scratch(in->scratch);
+	/* Nobody is left to change it; the supervisor has the lock as long as it likes. */
+	if (in->lock_fd >= 0)
+		raw_syscall(__NR_close, in->lock_fd, 0, 0, 0, 0, 0);
 	send_report(in, WIRE_ENDED);
 	leave();
 }

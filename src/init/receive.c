@@ -140,9 +140,11 @@ static void take_supervisor(struct init *in, int fd)
 	tie_to_supervisor(in);
 }
 
-/* From @fds on: the network's descriptors. */
-static void take_net(struct init *in, uint32_t flags, const int *fds)
+/* From @fds on: descriptors of the workspace and the network. */
+static void take_others(struct init *in, uint32_t flags, const int *fds)
 {
+	if (flags & WIRE_LOCK)
+		in->lock_fd = *fds++;
 	if (flags & WIRE_NET)
 		in->gateway_fd = *fds++;
 	if (flags & WIRE_NET_PROXY)
@@ -158,9 +160,9 @@ static int net_is_sound(const struct init *in)
 	       seccomp_variant_has_net(in->plan->filter);
 }
 
-static long count_net(uint32_t flags)
+static long count_others(uint32_t flags)
 {
-	return !!(flags & WIRE_NET) + !!(flags & WIRE_NET_PROXY);
+	return !!(flags & WIRE_LOCK) + !!(flags & WIRE_NET) + !!(flags & WIRE_NET_PROXY);
 }
 
 int receive_plan(struct init *in)
@@ -183,11 +185,11 @@ int receive_plan(struct init *in)
 		return 1;
 	}
 	base = order.flags & WIRE_OWN_TERMINAL ? TERMINAL_FDS : PLAN_FDS;
-	all = base + count_net(order.flags);
+	all = base + count_others(order.flags);
 	if (order.type != WIRE_PLAN ||
 	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
 		fail(in, STAGE_START, 4, -EBADMSG);
-	take_net(in, order.flags, control.fds + base);
+	take_others(in, order.flags, control.fds + base);
 	for (long i = all; i < n; i++)
 		in->cgroup_fds[i - all] = control.fds[i];
 	for (int i = 0; i < 3; i++)

@@ -44,6 +44,11 @@ uint64_t rest_note(const int *pids, int n)
 	return rest.number;
 }
 
+uint64_t rest_noted(void)
+{
+	return rest.number;
+}
+
 int rest_since(uint64_t number)
 {
 	if (!rest.is_sure || rest.number != number)

@@ -19,6 +19,8 @@ uint64_t rest_clock(int pid);
 /* Notes a list that was just read, before anything is learnt from it. Returns a number for what
  * was noted, never 0. */
 uint64_t rest_note(const int *pids, int n);
+/* Of the last one. */
+uint64_t rest_noted(void);
 /* Nothing has run since the list of that number was noted. */
 int rest_since(uint64_t number);
 

@@ -16,6 +16,7 @@
 #include <linux/fcntl.h>
 #include <linux/mount.h>
 
+#include "init/disk.h"
 #include "sys/raw.h"
 
 #define MNT_DETACH 2
@@ -149,4 +150,7 @@ void stage_mounts(struct init *in)
 	r = raw1(__NR_chdir, str_at(in, plan->cwd));
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, 13, r);
+	r = disk_open(in);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, 19, r);
 }

@@ -118,6 +118,12 @@ static int was_found(struct init *in, int n, long error)
 	return n;
 }
 
+/* A process that works for us. */
+static int is_ours(const struct init *in, int pid)
+{
+	return pid == in->reader_pid || pid == in->counter_pid;
+}
+
 int tree_list(struct init *in, int ret[TREE_MAX])
 {
 	char path[PROC_PATH_MAX];
@@ -129,13 +135,13 @@ int tree_list(struct init *in, int ret[TREE_MAX])
 		raw_syscall(__NR_lseek, in->proc_fd, 0, 0, 0, 0, 0);
 		got = proc_entries(in->proc_fd, 0, ".", ret, TREE_MAX);
 		for (long i = 0; i < got; i++)
-			if (ret[i] > 1 && ret[i] != in->reader_pid) /* not us */
+			if (ret[i] > 1 && !is_ours(in, ret[i]))
 				ret[n++] = ret[i];
 		return was_found(in, n, got);
 	}
 	n = take_children(in, own_children(in, path), ret, 0);
 	for (int i = 0; i < n; i++) {
-		if (ret[i] == in->reader_pid)
+		if (is_ours(in, ret[i]))
 			ret[i--] = ret[--n];
 		else
 			n = add_children_of(in, ret[i], ret, n);

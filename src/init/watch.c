@@ -14,6 +14,7 @@
 #include <asm/unistd_64.h>
 #include <linux/sched/types.h>
 
+#include "init/disk.h"
 #include "init/memory.h"
 #include "init/procfs.h"
 #include "init/reader.h"
@@ -40,7 +41,7 @@
 
 static struct {
 	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
-	uint64_t memory_at_ns, cpu_at_ns;
+	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns;
 	uint64_t counted_at_ns, count_cost_ns;
 	uint64_t free_then;  /* the machine's free memory at the last count */
 	uint64_t margin;     /* what may be added before the limit is passed by too much */
@@ -77,7 +78,7 @@ static void note_tasks(struct init *in, const struct memory *m)
 static void note_disk(struct init *in)
 {
 	int full;
-	uint64_t bytes = memory_disk(in, &full);
+	uint64_t bytes = memory_disk(in, &full) + disk_bytes();
 
 	if (bytes > in->report.disk_bytes)
 		in->report.disk_bytes = bytes;
@@ -237,10 +238,11 @@ void watch_start(struct init *in)
 {
 	uint64_t now = now_ns();
 
-	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns)
+	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns ||
+	    in->layer_fd >= 0)
 		in->n_cpus = count_cpus();
 	in->report.procs = 1;
-	if (in->limits.memory_bytes)
+	if (in->limits.memory_bytes || in->layer_fd >= 0)
 		ask_for_short_slices();
 	memory_start(in);
 	cpu_start();
@@ -249,6 +251,9 @@ void watch_start(struct init *in)
 	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
 	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
 									 : ~(uint64_t)0;
+	watch.disk_at_ns = in->layer_fd >= 0 ? now + FIRST_LOOK_NS : ~(uint64_t)0;
+	if (in->layer_fd >= 0)
+		disk_start(in, now);
 }
 
 /*
@@ -275,13 +280,21 @@ uint64_t watch_tick(struct init *in)
 		watch_memory(in, now);
 	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
 		watch.cpu_at_ns = now + cpu_tick(in, now);
+	if (in->report.limit <= WIRE_LIMIT_WALL && now >= watch.disk_at_ns) {
+		uint64_t before = disk_bytes();
+
+		watch.disk_at_ns = now + disk_tick(in, now);
+		if (disk_bytes() > before)
+			note_disk(in);
+	}
 	if (now >= watch.look_at_ns)
 		look_around(in, now);
 	note_blindness(in);
 	/* Who can wait may as well come earlier: one wake-up does for both. */
 	if (cpu_is_at_rest())
 		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
-	next = least(least(watch.memory_at_ns, watch.cpu_at_ns), watch.look_at_ns);
+	next = least(least(watch.memory_at_ns, watch.cpu_at_ns),
+		     least(watch.look_at_ns, watch.disk_at_ns));
 	return next > now ? next - now : 0;
 }
 
@@ -293,5 +306,6 @@ void watch_release(struct init *in)
 
 void watch_end(struct init *in)
 {
+	disk_end(in);
 	note_disk(in);
 }

@@ -14,9 +14,12 @@
 #include "sys/raw.h"
 
 /* What init needs inside its own user namespace, and drops again before the command runs. */
-static const unsigned char kept_caps[] = { CAP_SETGID,		CAP_SETUID,	CAP_SETPCAP,
-					   CAP_NET_ADMIN,	CAP_SYS_PTRACE, CAP_SYS_ADMIN,
-					   CAP_NET_BIND_SERVICE };
+static const unsigned char kept_caps[] = {
+	CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN,
+	CAP_NET_BIND_SERVICE,
+	/* An overlay acts in its layers with what its maker had. */
+	CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_CHOWN
+};
 
 /*
  * A fresh user namespace gives every capability, but exec takes them away again, since no id is

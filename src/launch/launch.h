@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "launch/cgroup.h"
 #include "launch/gateway.h"
+#include "launch/workspace.h"
 #include "plan/plan.h"
 #include "plan/wire.h"
 #include "probe/probe.h"
@@ -88,10 +89,12 @@ int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
 
 /* Hands over the plan and its descriptors (@stdio not with PLAN_TERMINAL): from here on init works.
- * @order has the limits and the terminal's size in it; @gateway the sockets that init gets. */
+ * @order has the limits and the terminal's size in it; @gateway the sockets that init gets;
+ * @lock_fd the lock of the workspace, -1 = none. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
 		  const struct plan *plan, struct wire_order *order, const int stdio[3],
-		  const struct run_gateway *gateway, int flags, struct cordon_error *err);
+		  const struct run_gateway *gateway, int lock_fd, int flags,
+		  struct cordon_error *err);
 /* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
  * -errno the end. */
 int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd);
@@ -192,6 +195,7 @@ struct cordon_run {
 	struct holds holds;
 	struct gitlinks *gitlinks; /* repositories inside the plan's, before the run */
 	struct run_gateway gateway;
+	struct run_workspace workspace;
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
@@ -214,7 +218,8 @@ struct cordon_run {
 	struct arena arena;   /* copies for a second try at a lower level, names in the result */
 	struct parked parked; /* to be used if it fits */
 	int is_parked;	      /* it was used */
-	const struct cordon_policy *retry_policy;
+	const struct cordon_policy *retry_policy; /* NULL = no second try */
+	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;
 	struct cordon_run_options options;
 	const char **notes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The receipt as JSON: the same fields wherever a run's result is shown. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
 #include "base/json_write.h"
@@ -104,6 +105,42 @@ static void write_published(struct json_writer *w, const struct cordon_result *r
 	json_close_array(w);
 }
 
+static void write_workspace(struct json_writer *w, const struct cordon_run_workspace *ws)
+{
+	const struct cordon_summary *s;
+
+	if (!ws) {
+		json_null(w, "workspace");
+		return;
+	}
+	s = &ws->summary;
+	json_open_object(w, "workspace");
+	json_string(w, "id", ws->id);
+	json_string(w, "name", ws->name);
+	json_bytes(w, "base", ws->base, strlen(ws->base));
+	json_string(w, "mechanism", cordon_mechanism_name(ws->mechanism));
+	json_bool(w, "kept", ws->is_kept);
+	json_string(w, "outcome", ws->outcome);
+	if (ws->is_settled) {
+		json_open_object(w, "summary");
+		json_uint(w, "added", s->added);
+		json_uint(w, "modified", s->modified);
+		json_uint(w, "deleted", s->deleted);
+		json_uint(w, "renamed", s->renamed);
+		json_uint(w, "mode", s->mode);
+		json_uint(w, "symlink", s->symlink);
+		json_uint(w, "type", s->type);
+		json_uint(w, "risky", s->risky);
+		json_uint(w, "refused", s->refused);
+		json_close_object(w);
+	} else {
+		json_null(w, "summary");
+	}
+	if (ws->changes)
+		json_raw(w, "changes", ws->changes);
+	json_close_object(w);
+}
+
 static void write_error(struct json_writer *w, const struct cordon_error *error)
 {
 	if (error->code == 0) {
@@ -148,6 +185,7 @@ int cordon_result_to_json(const struct cordon_result *res, int with_output, char
 	write_isolation(&w, res);
 	write_denials(&w, res);
 	write_published(&w, res);
+	write_workspace(&w, res->workspace);
 	write_error(&w, &res->error);
 	json_close_object(&w);
 	text = strbuf_take(&out);

@@ -65,6 +65,7 @@ static const struct {
 	{ STAGE_MOUNTS, 10, "entering the new root" },
 	{ STAGE_MOUNTS, 13, "changing to the working directory" },
 	{ STAGE_MOUNTS, 16, "watching the mounts" },
+	{ STAGE_MOUNTS, 19, "finding the workspace" },
 	{ STAGE_NET, 2, "creating the net namespace" },
 	{ STAGE_NET, 4, "raising the loopback device" },
 	{ STAGE_NET, 5, "entering the net namespace" },
@@ -217,6 +218,7 @@ static int ending_kind(const struct cordon_run *run)
 		[WIRE_LIMIT_CPU_TIME] = CORDON_KIND_CPU_TIME,
 		[WIRE_LIMIT_PROCS] = CORDON_KIND_PROCS,
 		[WIRE_LIMIT_CPU] = CORDON_KIND_CPU_TIME,
+		[WIRE_LIMIT_DISK] = CORDON_KIND_DISK,
 	};
 	uint32_t limit = run->report.limit;
 
@@ -358,6 +360,12 @@ static void fill_limits(struct cordon_run *run)
 	if (run->report.hits & WIRE_HIT_DISK)
 		deny_limit(run, "disk", "limits.disk",
 			   arena_printf(a, "%s in private directories",
+					units_format_size((int64_t)l->disk_bytes, size)),
+			   arena_printf(a, "--disk %s",
+					units_format_size((int64_t)l->disk_bytes * 2, more)));
+	if (run->report.hits & WIRE_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
+		deny_limit(run, "disk", "limits.disk",
+			   arena_printf(a, "%s in the workspace",
 					units_format_size((int64_t)l->disk_bytes, size)),
 			   arena_printf(a, "--disk %s",
 					units_format_size((int64_t)l->disk_bytes * 2, more)));

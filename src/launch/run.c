@@ -192,6 +192,8 @@ static void finish(struct cordon_run *run)
 	}
 	if (!run->orphaned)
 		result_fill(run);
+	workspace_end(run, !run->error_set && (run->report.stamps_ns[STAGE_EXEC] != 0 ||
+					       run->report.type == 0));
 }
 
 /* The command has ended, its tree goes on: the result is made of what there is. */
@@ -238,7 +240,7 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	check_clock(run);
 	gateway_check(run);
 	if (tree_is_gone(run)) {
-		if (run->reported && start_again_lower(run))
+		if (run->reported && start_again(run))
 			return 0;
 		close_streams(run);
 	}
@@ -362,6 +364,8 @@ void cordon_run_free(struct cordon_run *run)
 	}
 	holds_release(run->launcher, &run->holds);
 	gitlinks_free(run->gitlinks);
+	workspace_end(run, false);
+	free(run->workspace.changes);
 	if (run->scratch)
 		scratch_remove(run->scratch_parent_fd, run->scratch);
 	spawned_done(run->launcher, &run->spawned);

@@ -308,10 +308,10 @@ int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struc
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
 		  struct wire_order *order, const int stdio[3], const struct run_gateway *gateway,
-		  int flags, struct cordon_error *err)
+		  int lock_fd, int flags, struct cordon_error *err)
 {
 	const struct plan_header *header = plan->block;
-	int fds[7 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+	int fds[8 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
 	int base = 5, n;
 
 	order->type = WIRE_PLAN;
@@ -332,6 +332,10 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	fds[0] = make_plan_fd(plan, err);
 	if (fds[0] < 0)
 		return fds[0];
+	if (lock_fd >= 0) {
+		order->flags |= WIRE_LOCK;
+		fds[base++] = lock_fd;
+	}
 	if (gateway->init_fd >= 0) {
 		order->flags |= WIRE_NET;
 		fds[base++] = gateway->init_fd;

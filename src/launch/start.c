@@ -58,7 +58,10 @@ static int keep_inputs(struct cordon_run *run, const struct cordon_policy *polic
 	    (o->envp && copy_strings(&run->arena, o->envp, &o->envp) < 0) ||
 	    (o->cwd && copy_string(&run->arena, &o->cwd) < 0) ||
 	    (o->home && copy_string(&run->arena, &o->home) < 0) ||
-	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0))
+	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0) ||
+	    (o->state_dir && copy_string(&run->arena, &o->state_dir) < 0) ||
+	    (o->workspace_name && copy_string(&run->arena, &o->workspace_name) < 0) ||
+	    (o->workspace_from && copy_string(&run->arena, &o->workspace_from) < 0))
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	run->retry_policy = run->policy_copy;
 	return 0;
@@ -134,6 +137,7 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 		.machine = &run->launcher->machine,
 		.is_main_thread = syscall(SYS_gettid) == run->launcher->pid,
 		.tmpdir = run->scratch,
+		.workspace = workspace_plan(run),
 		.proxy_port = run->gateway.proxy_port,
 	};
 	int r = 0;
@@ -240,16 +244,19 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 			.cpu_time_ns = l->cpu_time_ms * 1000000u,
 			.procs = has_cgroup ? 0 : l->procs,
 			.end_at_procs = l->end_at_procs,
+			.disk_bytes = l->workspace_bytes,
+			.disk_inodes = l->workspace_inodes,
 		},
 		.rows = run->options.rows,
 		.cols = run->options.cols,
 	};
 	int flags = run->is_parked ? 0 : DELIVER_MAPS;
 
+	workspace_held(run, &order.limits);
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
 	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
-			     &run->gateway, flags, err);
+			     &run->gateway, workspace_lock_fd(run), flags, err);
 }
 
 static void close_guest_ends(const int fds[3])
@@ -268,6 +275,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 		r = spawn_at(run, policy, level, err);
 	if (r == 0)
 		r = gateway_open(run, policy, level, err);
+	if (r == 0)
+		r = workspace_begin(run, policy, level, err);
 	if (r == 0)
 		r = plan_and_hold(run, policy, level, err);
 	if (r == 0)
@@ -337,8 +346,12 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	int wanted = policy->isolation, is_auto = wanted <= CORDON_LEVEL_AUTO, r;
 
 	if (wanted != CORDON_LEVEL_LANDLOCK && (!is_auto || !l->no_namespaces)) {
-		/* A parked init is proof that namespaces are to be had: no second try. */
-		r = is_auto && run->parked.spawned.pid_fd < 0 ? keep_inputs(run, policy, err) : 0;
+		/* A parked init is proof that namespaces are to be had: no second try. But an
+		 * overlay may be refused, and a copy has to do. */
+		run->may_fall = is_auto && run->parked.spawned.pid_fd < 0;
+		r = run->may_fall || policy->workspace || run->options.workspace_from
+			    ? keep_inputs(run, policy, err)
+			    : 0;
 		if (r == 0)
 			r = start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
 		/* A stage is named where the machine refused; without one it is the policy. */
@@ -379,19 +392,45 @@ static int namespaces_are_shut(const struct cordon_run *run)
 	       (rep->sys_errno == EPERM || rep->sys_errno == EACCES);
 }
 
-int start_again_lower(struct cordon_run *run)
+/* The overlay was refused, and nothing else was. */
+static int overlay_is_shut(const struct cordon_run *run)
 {
-	struct cordon_error *err = &run->error;
-	int r;
+	const struct wire_report *rep = &run->report;
+	const struct plan_header *h = run->plan->block;
 
-	if (!run->retry_policy || run->ending || !namespaces_are_shut(run))
-		return 0;
-	__atomic_store_n(&run->launcher->no_namespaces, run->report.sys_errno, __ATOMIC_RELAXED);
+	return rep->type == WIRE_FAILED && rep->stage == STAGE_MOUNTS && rep->op >= 100 &&
+	       rep->op - 100 < h->n_ops && plan_ops(h)[rep->op - 100].type == PLAN_OP_OVERLAY &&
+	       run->workspace.info.is_new && !run->workspace.no_overlay;
+}
+
+static int start_again_at(struct cordon_run *run, int level)
+{
 	undo_start(run);
 	run->reported = run->init_gone = 0;
 	memset(&run->report, 0, sizeof(run->report));
-	r = start_at(run, run->retry_policy, PLAN_LEVEL_LANDLOCK, err);
-	run->retry_policy = NULL;
+	return start_at(run, run->retry_policy, level, &run->error);
+}
+
+int start_again(struct cordon_run *run)
+{
+	int r;
+
+	if (!run->retry_policy || run->ending)
+		return 0;
+	if (overlay_is_shut(run)) {
+		run->workspace.no_overlay = true;
+		r = start_again_at(run, PLAN_LEVEL_NAMESPACES);
+		if (r == 0)
+			return 1;
+		run->retry_policy = NULL;
+	} else if (run->may_fall && namespaces_are_shut(run)) {
+		__atomic_store_n(&run->launcher->no_namespaces, run->report.sys_errno,
+				 __ATOMIC_RELAXED);
+		r = start_again_at(run, PLAN_LEVEL_LANDLOCK);
+		run->retry_policy = NULL;
+	} else {
+		return 0;
+	}
 	if (r < 0) {
 		run->error_set = 1;
 		run->init_gone = 1;
@@ -448,6 +487,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	clock_gettime(CLOCK_REALTIME_COARSE, &run->started_at);
 	run->spawned = (struct spawned)SPAWNED_INIT;
 	run->gateway = (struct run_gateway)RUN_GATEWAY_INIT;
+	run->workspace = (struct run_workspace)RUN_WORKSPACE_INIT;
 	run->parked = *parked;
 	*parked = (struct parked){ SPAWNED_INIT, NULL };
 	run->holds.janitor = (struct spawned)SPAWNED_INIT;
@@ -487,7 +527,9 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 {
 	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
+	struct plan_workspace ws = { .dir_fd = -1 };
 	const struct cgroup_home *cgroups;
+	struct arena arena = ARENA_INIT;
 	struct plan *plan;
 	int r;
 
@@ -507,10 +549,17 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 		input.has_cgroup = true;
 		input.has_cgroup_cpu = cgroups->has_cpu;
 	}
-	r = plan_build(&input, &plan, err);
-	if (r < 0)
-		return r;
-	r = plan_to_json(plan, 1, ret, err);
-	plan_free(plan);
+	r = policy->workspace ? workspace_pretend(policy, &copy, input.level, &arena, &ws, err) : 0;
+	if (r == 0 && policy->workspace)
+		input.workspace = &ws;
+	if (r == 0)
+		r = plan_build(&input, &plan, err);
+	if (r == 0) {
+		r = plan_to_json(plan, 1, ret, err);
+		plan_free(plan);
+	}
+	if (ws.dir_fd >= 0)
+		close(ws.dir_fd);
+	arena_done(&arena);
 	return r;
 }

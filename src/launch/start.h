@@ -5,9 +5,10 @@
 struct cordon_run;
 
 /*
- * The namespaces turned out to be shut only inside init: starts the same command at level
- * `landlock` if the policy leaves the level open. 1 if it did; the command has not run before.
+ * Something turned out to be shut only inside init, and the same command is started again: with a
+ * copy where an overlay is refused, at level `landlock` where namespaces are, if the policy leaves
+ * the level open. 1 if it was; the command has not run before.
  */
-int start_again_lower(struct cordon_run *run);
+int start_again(struct cordon_run *run);
 
 #endif

@@ -39,7 +39,20 @@ struct plan_input {
 	const char *tmpdir;
 	bool has_cgroup;     /* one of the run's own holds memory and tasks, tells CPU time ... */
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
+	const struct plan_workspace *workspace; /* NULL = none */
 	uint16_t proxy_port; /* level landlock, with a network: the proxy's, on 127.0.0.1; else 0 */
+};
+
+/* The directory that the run sees a copy-on-write view of (fs.workspace), and where that is kept.
+ */
+struct plan_workspace {
+	const char *base; /* real path */
+	dev_t base_dev;
+	ino_t base_ino;
+	const char *dir;     /* absolute: of the layers (upper, work), or of the copy itself */
+	int dir_fd;	     /* the same, borrowed */
+	const char *content; /* absolute: upper layer or copy, where files of earlier runs lie */
+	bool is_copy;
 };
 
 /* Limits that somebody has to watch; 0 = none, unless said otherwise. */
@@ -51,9 +64,10 @@ struct plan_limits {
 	uint64_t grace_ms;
 	uint64_t memory_bytes;
 	uint64_t cpu_milli, cpu_time_ms;
-	uint64_t procs;	       /* what the kernel holds the tree to */
-	uint64_t end_at_procs; /* the run is ended beyond it */
-	uint64_t disk_bytes;   /* what the tmpfs lets the command have */
+	uint64_t procs;				    /* what the kernel holds the tree to */
+	uint64_t end_at_procs;			    /* the run is ended beyond it */
+	uint64_t disk_bytes;			    /* what the tmpfs lets the command have */
+	uint64_t workspace_bytes, workspace_inodes; /* the run is ended beyond it */
 };
 
 /*
@@ -98,6 +112,10 @@ struct plan {
 	size_t n_holds;
 	struct plan_repo *repos;
 	size_t n_repos;
+	/* Names that init makes in the workspace to cover them: nothing the command made. Relative
+	 * to the base. */
+	const char **covered;
+	size_t n_covered;
 	const char *cwd;      /* the caller's, for messages; NULL = none */
 	const char **notes;   /* remarks for a terminal, one line each; NULL-terminated */
 	const char **layers;  /* for the receipt; NULL-terminated */

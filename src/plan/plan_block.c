@@ -133,10 +133,21 @@ static int check_sizes(struct build *b, size_t size)
 	return 0;
 }
 
+/* As the command sees it. */
+static const char *workspace_path(const struct build *b)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+
+	if (!ws)
+		return NULL;
+	return b->in->level == PLAN_LEVEL_NAMESPACES ? ws->base : ws->dir;
+}
+
 int plan_write_block(struct build *b)
 {
 	static const char hostname[] = "cordon";
 	const char *const *argv = b->in->options->argv;
+	const char *workspace = workspace_path(b);
 	struct plan_header head = { 0 }, *h;
 	size_t strings = 1, size;
 	struct writer w;
@@ -152,6 +163,7 @@ int plan_write_block(struct build *b)
 	for (size_t i = 0; i < b->env.n; i++)
 		strings += string_size(b->env.v[i]);
 	strings += string_size(b->program.exec_path) + string_size(b->start_dir) + sizeof(hostname);
+	strings += string_size(workspace);
 	size = lay_out(b, &head, strings);
 	r = check_sizes(b, size);
 	if (r < 0)
@@ -169,6 +181,7 @@ int plan_write_block(struct build *b)
 	put_list(&w, h->envp_off, b->env.v, h->n_envp);
 	h->exec_path = put_string(&w, b->program.exec_path);
 	h->cwd = put_string(&w, b->start_dir);
+	h->workspace = put_string(&w, workspace);
 	if (b->in->level == PLAN_LEVEL_NAMESPACES)
 		h->hostname = put_bytes(&w, hostname, sizeof(hostname));
 	b->plan->block = w.block;

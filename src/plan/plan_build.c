@@ -201,7 +201,9 @@ static int build_landlock(struct build *b)
 	b->home = plan_join(b, b->in->tmpdir, "home");
 	if (!b->home)
 		return plan_nomem(b);
-	r = plan_expand_for_landlock(b);
+	r = plan_check_copy(b);
+	if (r == 0)
+		r = plan_expand_for_landlock(b);
 	if (r == 0)
 		r = plan_place_rules(b);
 	if (r == 0 && b->is_commands)
@@ -266,6 +268,8 @@ static void hand_over(struct build *b)
 	b->plan->n_holds = b->n_holds;
 	b->plan->repos = b->repos;
 	b->plan->n_repos = b->n_repos;
+	b->plan->covered = b->covered.v;
+	b->plan->n_covered = b->covered.n;
 	b->plan->cwd = b->cwd_real;
 	b->plan->held = b->held;
 	b->plan->n_held = b->n_held;

@@ -24,6 +24,8 @@ static const char *const op_names[] = {
 	[PLAN_OP_DEVPTS] = "devpts",
 	[PLAN_OP_PIN] = "pin",
 	[PLAN_OP_MASK] = "mask",
+	[PLAN_OP_LAYERS] = "layers",
+	[PLAN_OP_OVERLAY] = "overlay",
 	[PLAN_OP_RULE] = "rule",
 };
 
@@ -122,7 +124,7 @@ static void put_op(struct json_writer *w, const struct plan_header *h, const str
 		json_uint(w, "bytes", op->data_len);
 	else if (op->type == PLAN_OP_FILE)
 		json_bytes(w, "text", src, op->data_len);
-	else if (op->type == PLAN_OP_BIND && strcmp(src, dst) != 0)
+	else if (op->src && op->dst && strcmp(src, dst) != 0)
 		json_string(w, "from", src);
 	if (op->flags)
 		put_bits(w, "flags", op->flags, op_flags, ARRAY_SIZE(op_flags));
@@ -188,6 +190,10 @@ static void put_limits(struct json_writer *w, const struct plan *plan, const str
 	if (h->tmpfs_bytes) {
 		json_uint(w, "disk_bytes", h->tmpfs_bytes);
 		json_uint(w, "disk_inodes", h->tmpfs_inodes);
+	}
+	if (l->workspace_bytes) {
+		json_uint(w, "workspace_bytes", l->workspace_bytes);
+		json_uint(w, "workspace_inodes", l->workspace_inodes);
 	}
 	for (uint32_t i = 0; i < h->n_rlimits; i++)
 		json_uint(w, rlimit_names[h->rlimits[i].resource], h->rlimits[i].hard);

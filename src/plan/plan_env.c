@@ -234,6 +234,11 @@ static int set_own(struct build *b)
 		r = plan_env_set(b, "PWD", b->start_dir);
 	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
 		r = plan_env_set(b, "TMPDIR", b->in->tmpdir);
+	if (r == 0 && b->in->workspace) {
+		const char *path = plan_workspace_path(b, b->in->workspace->base);
+
+		r = path ? plan_env_set(b, "CORDON_WORKSPACE", path) : plan_nomem(b);
+	}
 	if (r == 0)
 		r = plan_proxy_env(b);
 	return r;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define PLAN_MAGIC 0x4e4c5043u
-#define PLAN_VERSION 3
+#define PLAN_VERSION 4
 #define PLAN_SIZE_MAX (8u << 20)
 #define PLAN_OPS_MAX 8192
 #define PLAN_RLIMITS_MAX 16
@@ -31,15 +31,20 @@ enum plan_op_type {
 	PLAN_OP_DEVPTS,	 /* a new devpts instance at `dst` */
 	PLAN_OP_PIN,	 /* `dst` is mounted over itself: cannot be renamed or removed any more */
 	PLAN_OP_MASK,	 /* `dst` is covered by an object that nobody can open */
+	PLAN_OP_LAYERS,	 /* `src` (or `fd_index`), with "upper" and "work" in it, for the next step
+			  */
+	PLAN_OP_OVERLAY, /* `src` (or `fd_index`) below those layers appears at `dst` */
 	PLAN_OP_RULE,	 /* Landlock rule for the object `src`; nothing is mounted */
 	PLAN_OP_MAX
 };
 
 /* plan_op.flags */
-#define PLAN_RDONLY 0x1u    /* mount read-only (with everything below it) */
-#define PLAN_NOEXEC 0x2u    /* mount noexec */
-#define PLAN_FILE 0x4u	    /* the object is not a directory */
-#define PLAN_MKPOINT 0x8u   /* BIND: create the mount point (in the root tmpfs) first */
+#define PLAN_RDONLY 0x1u /* mount read-only (with everything below it) */
+#define PLAN_NOEXEC 0x2u /* mount noexec */
+#define PLAN_FILE 0x4u	 /* the object is not a directory */
+#define PLAN_MKPOINT                                                                               \
+	0x8u		    /* create the mount point (in the root tmpfs; MASK: in the view) first \
+			     */
 #define PLAN_IDENTITY 0x10u /* the object must have the given dev and ino */
 #define PLAN_DEVICE 0x20u   /* a device node: without nodev */
 
@@ -48,7 +53,7 @@ struct plan_op {
 	uint32_t mode;
 	uint32_t dst, src; /* string offsets */
 	uint32_t data_len;
-	int32_t fd_index; /* BIND: index of a passed detached mount, -1 = open `src` */
+	int32_t fd_index; /* index of a passed detached mount, -1 = open `src` */
 	uint32_t dev_major, dev_minor;
 	uint64_t ino;
 	uint64_t access; /* Landlock rights of a rule on this object, 0 = no rule */
@@ -80,6 +85,7 @@ struct plan_header {
 	uint32_t argv_off, n_argv; /* arrays of string offsets */
 	uint32_t envp_off, n_envp;
 	uint32_t exec_path, cwd, hostname;
+	uint32_t workspace; /* its path, as the command sees it; 0 = none */
 	uint32_t inner_uid, inner_gid, outer_uid, outer_gid;
 	uint32_t filter; /* enum seccomp_variant */
 	uint32_t n_mount_fds;

@@ -189,6 +189,13 @@ static int keep_grant(struct build *b, struct grant *g, struct grant **ret)
 {
 	struct grant *same = find_same(b, g), **slot;
 
+	if (same && g->write && same->is_workspace) {
+		close(g->fd);
+		cordon_err(b->err, CORDON_E_POLICY, 0,
+			   "'%s' cannot be both the workspace and a write grant", g->typed);
+		cordon_err_hint(b->err, "leave one of the two out");
+		return -CORDON_E_POLICY;
+	}
 	if (same) {
 		/* Writing includes reading; what was asked for by name counts as that. */
 		same->write |= g->write;
@@ -372,7 +379,7 @@ static int grant_cwd(struct build *b, int fd)
 
 	if (fd < 0)
 		return 0;
-	if (plan_grant_of(b, b->cwd_real, false)) {
+	if (plan_grant_of(b, b->cwd_real, false) || plan_in_workspace(b, b->cwd_real)) {
 		close(fd);
 		return 0;
 	}
@@ -406,16 +413,23 @@ static const char *caller_path(const struct build *b)
 
 static int grant_program(struct build *b)
 {
-	const struct discover_input in = { .command = b->in->options->argv[0],
+	const char *own = plan_workspace_command(b, b->in->options->argv[0]);
+	const struct discover_input in = { .command = own ? own : b->in->options->argv[0],
 					   .search_path = caller_path(b),
 					   .cwd = b->cwd,
 					   .home = b->home_real };
 	int r = discover_program(b->arena, &in, &b->program, b->err);
 
+	if (r == 0)
+		b->program.exec_path = plan_workspace_seen(b, b->program.exec_path);
+	if (r == 0 && !b->program.exec_path)
+		return plan_nomem(b);
 	for (size_t i = 0; r == 0 && i < b->program.n_grants; i++) {
 		const struct discover_grant *d = &b->program.grants[i];
 		const struct plan_link link = { .path = d->path, .text = d->target };
 
+		if (own && plan_is_within(b->in->workspace->content, d->path))
+			continue; /* it comes with the workspace */
 		if (d->kind == DISCOVER_LINK)
 			r = plan_add_links(b, &link, 1);
 		/* Checked again, except what a package keeps for the program in /etc. */
@@ -434,6 +448,8 @@ int plan_collect_grants(struct build *b)
 	int cwd_fd = -1;
 	int r = find_cwd(b, &cwd_fd);
 
+	if (r == 0)
+		r = plan_grant_workspace(b);
 	/* Write grants first: the links of read grants are checked against them. */
 	for (size_t i = 0; r == 0 && i < p->fs_write.n; i++)
 		r = add_explicit(b, p->fs_write.v[i], true);
@@ -447,6 +463,8 @@ int plan_collect_grants(struct build *b)
 	r = grant_cwd(b, cwd_fd);
 	if (r == 0)
 		r = grant_program(b);
+	if (r == 0)
+		r = plan_hide_store(b);
 	return r;
 }
 
@@ -460,6 +478,12 @@ static int check_start_dir(struct build *b)
 
 	if (r >= 0)
 		r = plan_resolve(b, path, &res);
+	/* What an earlier run made is there; if nothing is, entering it fails. */
+	if (r >= 0 && plan_in_workspace(b, res.real)) {
+		b->start_dir = plan_workspace_path(
+			b, res.missing ? plan_join(b, res.real, res.missing) : res.real);
+		return b->start_dir ? 0 : plan_nomem(b);
+	}
 	if (r >= 0 && res.missing)
 		r = -ENOENT;
 	if (r >= 0 && !S_ISDIR(res.st.st_mode))
@@ -504,9 +528,17 @@ int plan_choose_start_dir(struct build *b)
 		r = check_start_dir(b);
 		return r < 0 ? r : check_not_denied(b);
 	}
+	if (b->cwd_real && plan_in_workspace(b, b->cwd_real)) {
+		b->start_dir = plan_workspace_path(b, b->cwd_real);
+		return b->start_dir ? check_not_denied(b) : plan_nomem(b);
+	}
 	if (b->cwd_real && plan_grant_of(b, b->cwd_real, false)) {
 		b->start_dir = b->cwd_real;
 		return check_not_denied(b);
+	}
+	if (b->in->workspace) {
+		b->start_dir = plan_workspace_path(b, b->in->workspace->base);
+		return b->start_dir ? check_not_denied(b) : plan_nomem(b);
 	}
 	b->start_dir = fallback;
 	if (plan_is_within(b->cwd, b->home) || plan_is_within(b->cwd, b->home_real))

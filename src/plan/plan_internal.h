@@ -5,6 +5,7 @@
  * How a plan comes about (plan_build.c calls these in order):
  *	plan_env.c	who and where: home, user name, environment
  *	plan_grants.c	policy paths -> opened objects (`grants`), with the links on the way to them
+ *	plan_workspace.c a directory shown copy-on-write
  *	plan_commands.c	the allow-list of programs
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
  *	plan_protect.c	protected names -> marks
@@ -55,6 +56,7 @@ struct grant {
 	int fd; /* O_PATH, -1 once given away */
 	int origin;
 	bool write, is_dir, is_dropped;
+	bool is_workspace;
 	bool is_exec; /* a file of the allow-list of programs */
 	mode_t type;
 	dev_t dev;
@@ -119,6 +121,7 @@ struct build {
 	struct strlist notes, layers, missing, env;
 	struct plan_hold *holds;
 	size_t n_holds, cap_holds;
+	struct strlist covered;
 	struct plan_repo *repos;
 	size_t n_repos, cap_repos;
 	struct cordon_held *held;
@@ -204,6 +207,21 @@ int plan_expand_for_landlock(struct build *b);
 
 /* plan_protect.c */
 int plan_apply_protect(struct build *b);
+
+/* plan_workspace.c */
+bool plan_in_workspace(const struct build *b, const char *path);
+/* Of @path, which lies in the workspace's base: what the command calls it; NULL = no memory. */
+const char *plan_workspace_path(struct build *b, const char *path);
+int plan_grant_workspace(struct build *b);
+/* Level landlock: refuses what a copy cannot go together with. */
+int plan_check_copy(struct build *b);
+/* The step that shows the workspace; *ret_is_base: its object is the grant's. */
+int plan_workspace_step(struct build *b, const struct grant *g, struct step **ret,
+			bool *ret_is_base);
+int plan_cover_in_workspace(struct build *b, const struct mark *m);
+int plan_hide_store(struct build *b);
+const char *plan_workspace_command(struct build *b, const char *command);
+const char *plan_workspace_seen(struct build *b, const char *path);
 
 /* plan_mark.c */
 int plan_mark(struct build *b, const char *path, int kind, bool is_file);

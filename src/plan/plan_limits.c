@@ -100,6 +100,14 @@ static int limit_disk(struct build *b, struct plan_header *h)
 	uint64_t bytes = (uint64_t)(p->disk_bytes >= 0 ? p->disk_bytes : POLICY_DEFAULT_DISK_BYTES);
 	uint64_t steps = (2 * (uint64_t)b->n_steps + VIEW_INODES - 1) / VIEW_INODES * VIEW_INODES;
 
+	if (b->in->workspace) {
+		b->plan->limits.workspace_bytes = bytes;
+		b->plan->limits.workspace_inodes = bytes / BYTES_PER_INODE;
+	}
+	b->plan->limits.disk_bytes = bytes;
+	/* The private directory is not held to anything here, but what the run is for is. */
+	if (b->in->level != PLAN_LEVEL_NAMESPACES && b->in->workspace)
+		return hold(b, "disk", BY_WATCH);
 	if (b->in->level != PLAN_LEVEL_NAMESPACES)
 		return p->disk_bytes < 0
 			       ? hold(b, "disk", BY_NOTHING)
@@ -108,8 +116,7 @@ static int limit_disk(struct build *b, struct plan_header *h)
 					     BY_NOTHING);
 	h->tmpfs_bytes = bytes + VIEW_BYTES;
 	h->tmpfs_inodes = bytes / BYTES_PER_INODE + (steps > VIEW_INODES ? steps : VIEW_INODES);
-	b->plan->limits.disk_bytes = bytes;
-	return hold(b, "disk", "tmpfs");
+	return hold(b, "disk", b->in->workspace ? "tmpfs+watch" : "tmpfs");
 }
 
 /* What the policy says, or what the caller says for policies that do not; 0 = no limit. */

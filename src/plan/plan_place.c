@@ -18,6 +18,7 @@ enum state {
 	STATE_SYSTEM,
 	STATE_READ,
 	STATE_WRITE,
+	STATE_WORKSPACE, /* the command may write there, and nothing of it is the host's */
 	STATE_MASKED
 };
 
@@ -95,6 +96,7 @@ static int pass_descriptor(struct build *b, struct grant *g, struct step *step)
 
 static int bind_grant(struct build *b, struct grant *g, int around)
 {
+	bool is_own = true; /* the step's object is the grant's */
 	struct step *step;
 	int r;
 
@@ -103,10 +105,17 @@ static int bind_grant(struct build *b, struct grant *g, int around)
 		if (r < 0)
 			return r;
 	}
-	step = plan_step(b, PLAN_OP_BIND, g->real, g->real);
-	if (!step)
-		return plan_nomem(b);
-	set_identity(step, g);
+	if (g->is_workspace) {
+		r = plan_workspace_step(b, g, &step, &is_own);
+		if (r < 0)
+			return r;
+	} else {
+		step = plan_step(b, PLAN_OP_BIND, g->real, g->real);
+		if (!step)
+			return plan_nomem(b);
+	}
+	if (is_own)
+		set_identity(step, g);
 	if (!g->write)
 		step->op.flags |= PLAN_RDONLY;
 	if (b->is_commands && !g->is_exec && g->origin != GRANT_TOOL)
@@ -119,7 +128,7 @@ static int bind_grant(struct build *b, struct grant *g, int around)
 			return r;
 	}
 	step->op.access = grant_rights(b, g);
-	r = pass_descriptor(b, g, step);
+	r = is_own ? pass_descriptor(b, g, step) : 0;
 	if (r == 0 && b->is_commands && g->origin == GRANT_TOOL && g->is_dir)
 		r = plan_split_tree(b, g->real, PLAN_OP_PIN);
 	return r;
@@ -132,10 +141,12 @@ static bool is_needed(const struct build *b, const struct grant *g, int around)
 
 	if (around == STATE_NONE || (b->is_commands && (g->is_exec || g->origin == GRANT_TOOL)))
 		return around != STATE_SYSTEM;
+	if (g->is_workspace)
+		return true;
 	if (g->write)
 		return around != STATE_WRITE;
 	/* A default grant takes nothing away. */
-	return around == STATE_WRITE && !is_default;
+	return (around == STATE_WRITE || around == STATE_WORKSPACE) && !is_default;
 }
 
 static int pin(struct build *b, const char *path, bool is_file, bool read_only)
@@ -163,7 +174,10 @@ static int place_grant(struct build *b, struct stack *stack, const struct mark *
 		r = pin(b, m->path, !g->is_dir, false);
 	else if (!g->write)
 		return 0;
-	push(stack, m->path, g->write ? STATE_WRITE : STATE_READ);
+	push(stack, m->path,
+	     g->is_workspace ? STATE_WORKSPACE
+	     : g->write	     ? STATE_WRITE
+			     : STATE_READ);
 	return r < 0 ? r : 1;
 }
 
@@ -218,6 +232,10 @@ static int place_mark(struct build *b, struct stack *stack, const struct mark *m
 	/* On the root tmpfs there is nothing of the host's to hide or to keep. */
 	if (around == STATE_NONE)
 		return 0;
+	if (around == STATE_WORKSPACE && m->kind == MARK_MASK) {
+		push(stack, m->path, STATE_MASKED);
+		return plan_cover_in_workspace(b, m);
+	}
 	if (m->is_held) {
 		r = hold(b, m, around);
 		if (r <= 0)
@@ -228,9 +246,9 @@ static int place_mark(struct build *b, struct stack *stack, const struct mark *m
 		/* A placeholder cannot be opened as it is; it only must stay. */
 		return m->is_held ? pin(b, m->path, true, true) : mask(b, m);
 	}
-	if (around != STATE_WRITE)
+	if (around != STATE_WRITE && around != STATE_WORKSPACE)
 		return 0;
-	push(stack, m->path, m->kind == MARK_PIN ? STATE_WRITE : STATE_READ);
+	push(stack, m->path, m->kind == MARK_PIN ? around : STATE_READ);
 	return pin(b, m->path, m->is_file, m->kind != MARK_PIN);
 }
 

@@ -71,6 +71,8 @@ static int check_sources(const struct plan_header *h, const struct plan_op *op)
 	case PLAN_OP_SYMLINK:
 		return is_string(h, op->src) && ((const char *)h)[op->src] != 0;
 	case PLAN_OP_BIND:
+	case PLAN_OP_LAYERS:
+	case PLAN_OP_OVERLAY:
 		if (op->fd_index >= 0)
 			return (uint32_t)op->fd_index < h->n_mount_fds &&
 			       is_string_or_none(h, op->src);
@@ -82,13 +84,18 @@ static int check_sources(const struct plan_header *h, const struct plan_op *op)
 	}
 }
 
+static int takes_mount(unsigned type)
+{
+	return type == PLAN_OP_BIND || type == PLAN_OP_LAYERS || type == PLAN_OP_OVERLAY;
+}
+
 static int check_op(const struct plan_header *h, const struct plan_op *op)
 {
 	if (op->type == 0 || op->type >= PLAN_OP_MAX || (op->flags & ~OP_FLAGS) != 0)
 		return 0;
 	if (op->mode & ~07777u || op->fd_index < -1)
 		return 0;
-	if (op->type != PLAN_OP_BIND && op->fd_index != -1)
+	if (!takes_mount(op->type) && op->fd_index != -1)
 		return 0;
 	if (op->type != PLAN_OP_FILE && op->data_len != 0)
 		return 0;
@@ -167,7 +174,7 @@ int plan_read_check(const void *block, size_t size)
 	if (!check_offsets(h, h->envp_off, h->n_envp))
 		return PLAN_FAULT_ENVP;
 	if (!is_absolute(h, h->exec_path) || !is_path(h, h->cwd) ||
-	    !is_string_or_none(h, h->hostname))
+	    !is_string_or_none(h, h->hostname) || (h->workspace != 0 && !is_path(h, h->workspace)))
 		return PLAN_FAULT_STRING;
 	if (!check_rlimits(h))
 		return PLAN_FAULT_RLIMIT;

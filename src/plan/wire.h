@@ -28,9 +28,9 @@
 
 enum wire_order_type {
 	/* fds: plan memfd, stdin, stdout, stderr (unless WIRE_OWN_TERMINAL), supervisor's pidfd,
-	 * the socket to the gateway (WIRE_NET), the proxy's listener (WIRE_NET_PROXY);
-	 * with a control group also its memory.events, cpu.stat and, for a share of the CPUs,
-	 * cpu.max */
+	 * the lock of the workspace (WIRE_LOCK), the socket to the gateway (WIRE_NET), the proxy's
+	 * listener (WIRE_NET_PROXY); with a control group also its memory.events, cpu.stat and, for
+	 * a share of the CPUs, cpu.max */
 	WIRE_PLAN = 1,
 	WIRE_BASE,    /* fds: plan memfd, supervisor's pidfd; only the base of it, then wait */
 	WIRE_MOUNTS,  /* fds: the next `count` detached mounts, in the plan's order */
@@ -40,20 +40,25 @@ enum wire_order_type {
 	WIRE_JANITOR, /* fds: see launch/holds.c; this process only tidies up */
 };
 
+#define WIRE_UNKNOWN (~(uint64_t)0)
+
 /* What init watches; 0 = no such limit. */
 struct wire_limits {
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	uint64_t grace_ns;
 	uint64_t memory_bytes;
 	uint64_t cpu_milli, cpu_time_ns;
-	uint64_t procs;	       /* held by the kernel; to notice that it was reached */
-	uint64_t end_at_procs; /* held by nobody else */
+	uint64_t procs;			  /* held by the kernel; to notice that it was reached */
+	uint64_t end_at_procs;		  /* held by nobody else */
+	uint64_t disk_bytes, disk_inodes; /* of the workspace */
+	uint64_t held_bytes, held_inodes; /* what it held before the run, or WIRE_UNKNOWN */
 };
 
 /* wire_order.flags of WIRE_PLAN */
 #define WIRE_KEEP_ORPHANS 0x1u /* the tree outlives the command */
 #define WIRE_OWN_TERMINAL 0x2u /* no standard streams come with it (PLAN_TERMINAL) */
 #define WIRE_NET 0x4u	       /* a socket to the gateway comes with it */
+#define WIRE_LOCK 0x10u	       /* the workspace's lock comes with it, before these */
 #define WIRE_NET_PROXY 0x8u    /* and a listener: level landlock */
 
 struct wire_order {
@@ -78,11 +83,13 @@ enum wire_limit {
 	WIRE_LIMIT_CPU_TIME,
 	WIRE_LIMIT_PROCS,
 	WIRE_LIMIT_CPU, /* the share was not accepted */
+	WIRE_LIMIT_DISK,
 };
 
 /* Limits that were reached and only refused something: wire_report.hits */
 #define WIRE_HIT_PROCS 0x1u
 #define WIRE_HIT_DISK 0x2u
+#define WIRE_HIT_WORKSPACE 0x4u /* only seen when the command was over */
 
 struct wire_report {
 	uint32_t type;
@@ -98,7 +105,8 @@ struct wire_report {
 	uint64_t user_us, system_us;
 	uint64_t memory_bytes; /* highest use of the whole tree that was seen */
 	uint64_t procs;	       /* highest number of tasks that was seen */
-	uint64_t disk_bytes;   /* highest use of the private directories that was seen */
+	uint64_t disk_bytes;   /* highest use of private directories and workspace that was seen */
+	uint64_t held_bytes, held_inodes; /* what the workspace was last seen to hold */
 };
 
 #endif

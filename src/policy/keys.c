@@ -56,6 +56,16 @@ const struct policy_key policy_keys[] = {
 		.doc = "Paths that stay hidden, also inside grants and when they do not exist yet.",
 	},
 	{
+		.name = "fs.workspace",
+		.type = POLICY_TYPE_PATH,
+		.offset = AT(workspace),
+		.flag = "workspace",
+		.arg = "DIR",
+		.default_text = "none",
+		.doc = "Directory that the command may change without changing it: what it writes "
+		       "is kept apart until it is committed or discarded.",
+	},
+	{
 		.name = "fs.protect",
 		.type = POLICY_TYPE_BOOL,
 		.offset = AT(protect),

@@ -26,6 +26,7 @@ struct cordon_policy {
 	struct arena arena;
 
 	struct strlist fs_read, fs_write, fs_deny; /* absolute, or relative to the run's cwd */
+	const char *workspace;			   /* the same, of a directory */
 	int protect;				   /* -1 unset, 0 off, 1 on */
 	const char *cwd;
 

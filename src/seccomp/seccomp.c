@@ -1,4 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/falloc.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stddef.h>
 
 #include "base/macros.h"
@@ -7,6 +12,11 @@
 /* The first ABI that restricts TCP, and the first that restricts pathname Unix sockets. */
 #define LANDLOCK_ABI_TCP 4
 #define LANDLOCK_ABI_UNIX 9
+
+/* Older names for fallocate(), which the kernel takes for any file. */
+#define IOC_RESVSP 0x40305828u
+#define IOC_RESVSP64 0x4030582au
+#define IOC_ZERO_RANGE 0x40305839u
 
 static const char *const variant_names[] = {
 	[SECCOMP_NAMESPACES] = "namespaces",
@@ -23,6 +33,28 @@ static const char *const variant_names[] = {
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = "landlock-no-unix-commands-net",
 };
 _Static_assert(ARRAY_SIZE(variant_names) == SECCOMP_VARIANT_MAX, "every variant has a name");
+
+#define LOAD(field) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define IF_EQUAL(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, yes, no)
+#define IF_ANY(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, k, yes, no)
+
+/* Other architectures and x32 are the other filter's business, whose verdict is the harder one. The
+ * low halves of the arguments are what the kernel takes. */
+static const struct sock_filter no_reserve[] = {
+	LOAD(nr),
+	IF_EQUAL(__NR_fallocate, 0, 2),
+	LOAD(args[1]),
+	IF_ANY(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE, 6, 5),
+	IF_EQUAL(__NR_ioctl, 0, 5),
+	LOAD(args[1]),
+	IF_EQUAL(IOC_RESVSP, 2, 0),
+	IF_EQUAL(IOC_RESVSP64, 1, 0),
+	IF_EQUAL(IOC_ZERO_RANGE, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+const struct seccomp_filter seccomp_no_reserve = { no_reserve, ARRAY_SIZE(no_reserve) };
 
 const struct seccomp_filter *seccomp_filter_get(unsigned int variant)
 {

@@ -42,6 +42,13 @@ struct seccomp_filter {
 	unsigned short len;
 };
 
+/*
+ * A second filter, under the others, for runs whose disk space is watched: it lets nobody reserve
+ * space in one call, which no watch can be fast enough for. Those calls say EOPNOTSUPP, as some
+ * file systems do, and C libraries then write zeros. Giving space back is allowed.
+ */
+extern const struct seccomp_filter seccomp_no_reserve;
+
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 

@@ -26,6 +26,7 @@ struct fixture {
 	const char *argv[4], *env[16];
 	char cwd[PATH_MAX], home[PATH_MAX], tmpdir[PATH_MAX];
 	int level;
+	struct plan_workspace workspace; /* if it has a base */
 	struct plan *plan;
 };
 
@@ -136,7 +137,8 @@ __attribute__((unused)) static int fx_build(struct fixture *f)
 					  .level = f->level,
 					  .machine = &f->machine,
 					  .is_main_thread = 1,
-					  .tmpdir = f->tmpdir };
+					  .tmpdir = f->tmpdir,
+					  .workspace = f->workspace.base ? &f->workspace : NULL };
 	struct plan *plan = NULL;
 	int r;
 

@@ -90,6 +90,9 @@ static void test_arrays(void)
 	BROKEN(h->exec_path = 0, PLAN_FAULT_STRING);
 	BROKEN(h->cwd = (uint32_t)size - 1, PLAN_FAULT_STRING);
 	BROKEN(h->hostname = 8, PLAN_FAULT_STRING);
+	BROKEN(h->workspace = 8, PLAN_FAULT_STRING);
+	BROKEN(h->workspace = (uint32_t)size - 1, PLAN_FAULT_STRING);
+	BROKEN(h->workspace = h->cwd, PLAN_FAULT_NONE);
 	drop_block();
 }
 

@@ -160,6 +160,54 @@ static void test_returns(void)
 	}
 }
 
+/* The second filter of runs with a workspace: nothing is refused but reserving space. */
+static void test_no_reserve(void)
+{
+	static const struct {
+		int nr;
+		uint64_t arg;
+		int is_refused;
+	} calls[] = {
+		{ SYS_fallocate, 0, 1 },
+		{ SYS_fallocate, 1, 1 },	   /* KEEP_SIZE */
+		{ SYS_fallocate, 0x10, 1 },	   /* ZERO_RANGE */
+		{ SYS_fallocate, 0x20, 1 },	   /* INSERT_RANGE */
+		{ SYS_fallocate, 0x41, 1 },	   /* UNSHARE_RANGE */
+		{ SYS_fallocate, 0x80, 1 },	   /* WRITE_ZEROES */
+		{ SYS_fallocate, 0x300000000, 1 }, /* the high half says nothing */
+		{ SYS_fallocate, 3, 0 },	   /* PUNCH_HOLE */
+		{ SYS_fallocate, 8, 0 },	   /* COLLAPSE_RANGE */
+		{ SYS_ioctl, 0x40305828, 1 },	   /* FS_IOC_RESVSP */
+		{ SYS_ioctl, 0x4030582a, 1 },	   /* FS_IOC_RESVSP64 */
+		{ SYS_ioctl, 0x40305839, 1 },	   /* FS_IOC_ZERO_RANGE */
+		{ SYS_ioctl, 0x140305828, 1 },	   /* the high half again */
+		{ SYS_ioctl, 0x40305829, 0 },	   /* FS_IOC_UNRESVSP */
+		{ SYS_ioctl, 0x4030582b, 0 },	   /* FS_IOC_UNRESVSP64 */
+		{ SYS_ioctl, 0x5401, 0 },	   /* TCGETS */
+		{ SYS_write, 0, 0 },
+		{ SYS_ftruncate, 0, 0 },
+	};
+	const struct seccomp_filter *filter = &seccomp_no_reserve;
+	size_t pc;
+
+	CHECK(!bpf_sim_check(filter->insns, filter->len, &pc));
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct seccomp_data data = { .nr = calls[i].nr, .arch = AUDIT_ARCH_X86_64 };
+		struct bpf_sim_result got;
+
+		data.args[1] = calls[i].arg;
+		REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &got));
+		CHECK_MSG(got.action == (calls[i].is_refused ? SECCOMP_RET_ERRNO | EOPNOTSUPP
+							     : SECCOMP_RET_ALLOW),
+			  "call %d with %#llx: %#x", calls[i].nr, (unsigned long long)calls[i].arg,
+			  got.action);
+	}
+	/* It costs nothing elsewhere. */
+	for (uint32_t nr = 0; nr < KNOWN_CALLS; nr++)
+		CHECK(nr == SYS_fallocate || nr == SYS_ioctl ||
+		      bpf_sim_is_const_allow(filter->insns, filter->len, AUDIT_ARCH_X86_64, nr));
+}
+
 /* The walk the kernel makes for each number when the filter is installed stays short. */
 static void test_walks(void)
 {
@@ -307,5 +355,5 @@ static void test_table_names(void)
 	CHECK(compared > 350);
 }
 
-TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_walks,
-	 test_simulator, test_kernel_takes_them, test_table_names)
+TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_no_reserve,
+	 test_walks, test_simulator, test_kernel_takes_them, test_table_names)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the steps of a plan have in common (mount_ops.c), for those that have a file of their own.
+ */
+#ifndef INIT_MOUNT_OPS_H
+#define INIT_MOUNT_OPS_H
+
+#include "init/init.h"
+
+/* Paths of the plan are absolute; below the new root they are relative to it. */
+const char *below_root(const char *path);
+/* The object of a step as a detached mount: the one that was passed, or a clone of the host's. */
+long source_mount(struct init *in, const struct plan_op *op);
+/* Makes the mount point, if the step wants that. */
+long make_point(const struct init *in, const struct plan_op *op);
+/* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
+long place_mount(struct init *in, int mount_fd, const struct plan_op *op);
+
+long op_layers(struct init *in, const struct plan_op *op);  /* overlay.c */
+long op_overlay(struct init *in, const struct plan_op *op); /* overlay.c */
+
+#endif

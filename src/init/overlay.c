@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Should: show a directory of the host's copy-on-write, with the layers that the supervisor made.
+ * Mustn't: leave the layers reachable from inside by any name, or let the overlay take orders from
+ * what it finds in them.
+ *
+ * The kernel takes the layers by path. So they are attached to the root tmpfs for that moment,
+ *under names that nothing else has, and detached again; the overlay has its own private copies of
+ *those mounts by then. It acts in the layers with the credentials of its maker, that is us now: our
+ *own id, and capabilities over what belongs to it in this user namespace.
+ *
+ *	userxattr	marks are user.* attributes; what the guest sets under that name is escaped
+ *by the kernel. Redirects are not followed then, and metacopy is refused. index, metacopy	off:
+ *nothing in a layer points anywhere xino		off: inode numbers are those of the files
+ */
+#include "init/mount_ops.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/mount.h>
+
+#include "init/disk.h"
+#include "sys/raw.h"
+
+#define DETACH 2
+#define LAYERS ".cordon-layers"
+#define LOWER ".cordon-lower"
+#define OWN_DIR                                                                                    \
+	LAYERS "/work"                                                                             \
+	       "/work" /* of the kernel, in the layers */
+
+static void close_fd(long fd)
+{
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+static long attach(struct init *in, int mount_fd, const char *name)
+{
+	/* Its own copies of the mounts must not be shared with anybody's. */
+	const struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
+					 .propagation = MS_PRIVATE };
+	long r = raw3(__NR_mkdirat, in->root_fd, name, 0700);
+
+	if (r >= 0)
+		r = raw5(__NR_mount_setattr, mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr));
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", in->root_fd, name, MOVE_MOUNT_F_EMPTY_PATH);
+	return r;
+}
+
+static long detach(struct init *in, const char *path)
+{
+	long r = raw2(__NR_umount2, path, DETACH);
+
+	return r < 0 ? r : raw3(__NR_unlinkat, in->root_fd, path + 1, AT_REMOVEDIR);
+}
+
+long op_layers(struct init *in, const struct plan_op *op)
+{
+	long r, mount_fd = source_mount(in, op);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	r = in->limits.disk_bytes ? disk_take_layers(in, (int)mount_fd) : 0;
+	if (r >= 0)
+		r = attach(in, (int)mount_fd, LAYERS);
+	close_fd(mount_fd);
+	return r;
+}
+
+/*
+ * Volatile: nothing is waited for. Else the end of every run would sync the whole filesystem that
+ * the layers are on, and the first write to each file of the base that file. The kernel leaves a
+ * mark behind so that nobody takes such layers for whole after a crash of the machine; it is for
+ * those who mount them again, and that is us.
+ */
+static void forget_volatile(struct init *in)
+{
+	raw3(__NR_unlinkat, in->root_fd, OWN_DIR "/incompat/volatile/dirty", 0);
+	raw3(__NR_unlinkat, in->root_fd, OWN_DIR "/incompat/volatile", AT_REMOVEDIR);
+	raw3(__NR_unlinkat, in->root_fd, OWN_DIR "/incompat", AT_REMOVEDIR);
+}
+
+static long make_overlay(void)
+{
+	static const char *const options[][2] = {
+		{ "lowerdir", "/" LOWER },
+		{ "upperdir", "/" LAYERS "/upper" },
+		{ "workdir", "/" LAYERS "/work" },
+		{ "index", "off" },
+		{ "xino", "off" },
+		{ "metacopy", "off" },
+	};
+	long r, mount_fd, fs = raw2(__NR_fsopen, "overlay", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return fs;
+	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_FLAG, "userxattr", 0, 0);
+	if (r >= 0)
+		r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_FLAG, "volatile", 0, 0);
+	for (unsigned i = 0; i < sizeof(options) / sizeof(options[0]) && r >= 0; i++)
+		r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0);
+	if (r >= 0)
+		r = raw5(__NR_fsconfig, fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
+	mount_fd = r < 0 ? r : raw3(__NR_fsmount, fs, FSMOUNT_CLOEXEC, 0);
+	close_fd(fs);
+	return mount_fd;
+}
+
+long op_overlay(struct init *in, const struct plan_op *op)
+{
+	long r, lower_fd, mount_fd = make_point(in, op);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	lower_fd = source_mount(in, op);
+	if (lower_fd < 0)
+		return lower_fd;
+	r = attach(in, (int)lower_fd, LOWER);
+	close_fd(lower_fd);
+	if (r < 0)
+		return r;
+	forget_volatile(in);
+	mount_fd = make_overlay();
+	if (mount_fd < 0)
+		return mount_fd;
+	r = detach(in, "/" LOWER);
+	if (r >= 0)
+		r = detach(in, "/" LAYERS);
+	if (r >= 0)
+		r = place_mount(in, (int)mount_fd, op);
+	close_fd(mount_fd);
+	return r;
+}

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * fs.workspace: a directory of which the command sees a copy-on-write view.
+ *
+ * With namespaces the view lies at the directory's own path: an overlay, or a copy that is mounted
+ * there. Without a mount namespace nothing can lie where something else is: the command works in
+ * the copy, under its path. The launcher has made layers or copy before anything is planned.
+ *
+ * What earlier runs left in a workspace is there for this one, though not on the host: programs and
+ * directories are looked for there first.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "plan/plan_internal.h"
+#include "workspace/store.h"
+
+bool plan_in_workspace(const struct build *b, const char *path)
+{
+	return b->in->workspace && plan_is_within(b->in->workspace->base, path);
+}
+
+const char *plan_workspace_path(struct build *b, const char *path)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	size_t len = strlen(ws->base);
+
+	if (b->in->level == PLAN_LEVEL_NAMESPACES)
+		return path;
+	return arena_printf(b->arena, "%s%s", ws->dir, path + len);
+}
+
+static int check_base(struct build *b, const struct grant *g)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	int r;
+
+	if (!g->is_dir)
+		return cordon_err(b->err, CORDON_E_PATH, 0, "the workspace '%s' is not a directory",
+				  g->typed);
+	if (g->dev != ws->base_dev || g->ino != ws->base_ino)
+		return cordon_err(b->err, CORDON_E_PATH, 0,
+				  "the workspace '%s' was replaced while it was looked at",
+				  g->typed);
+	if (g->typed[0] != '/' && plan_is_within(g->real, b->home_real)) {
+		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", g->typed);
+		cordon_err_hint(b->err, "work in a directory of its own, or name the home in full "
+					"if you mean it");
+		return r;
+	}
+	return 0;
+}
+
+/* Without a mount namespace: the copy, by its own path. */
+static int grant_copy(struct build *b)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	struct grant *g;
+	int r = plan_add_grant(b, ws->dir, GRANT_EXPLICIT, true, &g);
+
+	if (r == 0)
+		g->is_workspace = true;
+	return r;
+}
+
+int plan_grant_workspace(struct build *b)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	struct grant *g;
+	int r;
+
+	if (!ws)
+		return 0;
+	/* By the name that was typed, since what is said about links holds here, too. */
+	r = plan_add_grant(b, b->policy->workspace ? b->policy->workspace : ws->base,
+			   GRANT_EXPLICIT, true, &g);
+	if (r == 0)
+		r = check_base(b, g);
+	if (r < 0)
+		return r;
+	g->is_workspace = true;
+	if (b->in->level == PLAN_LEVEL_NAMESPACES)
+		return 0;
+	g->is_dropped = true;
+	return grant_copy(b);
+}
+
+static int refuse_beside_copy(struct build *b, const char *what, const char *typed)
+{
+	int r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+			   "level landlock cannot %s '%s' together with the workspace '%s'", what,
+			   typed, b->in->workspace->base);
+
+	cordon_err_hint(b->err, "leave one of the two out, or use a machine with user namespaces "
+				"(cordon check)");
+	return r;
+}
+
+/*
+ * Without a mount namespace the command has the copy and, by its own path, what was granted of the
+ * base: it would write there what the workspace is to keep apart, and find in the copy what was
+ * denied.
+ */
+int plan_check_copy(struct build *b)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+
+	if (!ws)
+		return 0;
+	for (size_t i = 0; i < b->n_grants; i++) {
+		const struct grant *g = b->grants[i];
+
+		if (g->is_dropped || g->is_workspace || g->origin != GRANT_EXPLICIT)
+			continue;
+		if (g->write &&
+		    (plan_is_within(ws->base, g->real) || plan_is_within(g->real, ws->base)))
+			return refuse_beside_copy(b, "grant writing to", g->typed);
+		if (plan_is_below(ws->base, g->real))
+			return refuse_beside_copy(b, "keep read-only", g->typed);
+	}
+	for (size_t i = 0; i < b->n_marks; i++) {
+		const struct mark *m = &b->marks[i];
+
+		if (m->kind == MARK_MASK &&
+		    (plan_is_within(ws->base, m->path) || plan_is_within(m->path, ws->base)))
+			return refuse_beside_copy(b, "deny", m->path);
+	}
+	return 0;
+}
+
+static void set_object(struct step *step, const struct stat *st)
+{
+	step->op.flags |= PLAN_IDENTITY;
+	step->op.dev_major = major(st->st_dev);
+	step->op.dev_minor = minor(st->st_dev);
+	step->op.ino = st->st_ino;
+}
+
+/* A step whose object is the workspace's own directory. */
+static int store_step(struct build *b, unsigned type, const char *dst, struct step **ret)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	struct step *step;
+	struct stat st;
+	int *slot, fd;
+
+	if (fstat(ws->dir_fd, &st) < 0)
+		return cordon_err(b->err, CORDON_E_PATH, errno, "the workspace's own directory");
+	step = plan_step(b, type, dst, ws->dir);
+	if (!step)
+		return plan_nomem(b);
+	set_object(step, &st);
+	*ret = step;
+	if (!b->is_root)
+		return 0;
+	fd = fcntl(ws->dir_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return cordon_err(b->err, CORDON_E_SYSTEM, errno, "the workspace's own directory");
+	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
+	if (!slot) {
+		close(fd);
+		return plan_nomem(b);
+	}
+	*slot = fd;
+	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
+	return 0;
+}
+
+int plan_workspace_step(struct build *b, const struct grant *g, struct step **ret,
+			bool *ret_is_base)
+{
+	struct step *layers;
+	int r;
+
+	*ret_is_base = !b->in->workspace->is_copy;
+	if (!*ret_is_base)
+		return store_step(b, PLAN_OP_BIND, g->real, ret);
+	r = store_step(b, PLAN_OP_LAYERS, g->real, &layers);
+	if (r < 0)
+		return r;
+	*ret = plan_step(b, PLAN_OP_OVERLAY, g->real, g->real);
+	return *ret ? 0 : plan_nomem(b);
+}
+
+/*
+ * A denied name that does not exist. A placeholder on the host would change the base; so init makes
+ * the name in the view, which is the workspace's own, and covers it.
+ */
+int plan_cover_in_workspace(struct build *b, const struct mark *m)
+{
+	struct step *step = plan_step(b, PLAN_OP_MASK, m->path, NULL);
+	const char *rest = m->path + strlen(b->in->workspace->base);
+
+	if (!step)
+		return plan_nomem(b);
+	step->op.flags = (uint16_t)(PLAN_MKPOINT | (m->is_file ? PLAN_FILE : 0));
+	while (*rest == '/')
+		rest++;
+	return m->is_held ? plan_list_add(b, &b->covered, rest) : 0;
+}
+
+/* Whoever could make it would decide what workspaces there are, and what their commits do. */
+static int hold_store(struct build *b, const struct resolved *res)
+{
+	const char *name;
+
+	if (b->in->level != PLAN_LEVEL_NAMESPACES || !plan_grant_of(b, res->real, true))
+		return 0;
+	name = arena_strndup(b->arena, res->missing, strcspn(res->missing, "/"));
+	name = name ? plan_join(b, res->real, name) : NULL;
+	return name ? plan_mark_missing(b, name, MARK_MASK, "") : plan_nomem(b);
+}
+
+/* Where workspaces are kept nobody inside has any business, whatever was granted. */
+int plan_hide_store(struct build *b)
+{
+	char path[PATH_MAX];
+	struct resolved res;
+
+	if (ws_store_path(b->in->options->state_dir, path, sizeof(path), false, NULL) < 0 ||
+	    plan_resolve(b, path, &res) < 0 || !plan_grant_of(b, res.real, false))
+		return 0;
+	if (res.missing)
+		return hold_store(b, &res);
+	if (b->in->level == PLAN_LEVEL_NAMESPACES)
+		return plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
+	/* Landlock knows no exceptions. To be read is bad enough; whoever writes there decides what
+	 * somebody commits. */
+	if (!plan_grant_of(b, res.real, true))
+		return 0;
+	cordon_err(
+		b->err, CORDON_E_UNSUPPORTED, 0,
+		"level landlock cannot keep '%s', where workspaces are kept, out of a write grant",
+		res.real);
+	cordon_err_hint(b->err,
+			"grant what lies beside it, or set XDG_STATE_HOME to another place");
+	return -CORDON_E_UNSUPPORTED;
+}
+
+/* What is called @name in the content, without a link out of it: 0 or -errno. */
+static int look_inside(const struct plan_workspace *ws, const char *name, struct stat *ret)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+	};
+	int fd, r, dir_fd = open(ws->content, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir_fd < 0)
+		return -errno;
+	fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+	r = fd < 0 || fstat(fd, ret) < 0 ? -errno : 0;
+	if (fd >= 0)
+		close(fd);
+	close(dir_fd);
+	return r;
+}
+
+/*
+ * The path of the command, if it names a file that only the workspace has: where that file lies for
+ * us. NULL = it is to be looked for as always. A directory may be a link that an earlier run left;
+ * what lies behind it outside is not the workspace's, and is not shown for its sake.
+ */
+const char *plan_workspace_command(struct build *b, const char *command)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+	char path[PATH_MAX];
+	const char *name, *inner;
+	struct stat st;
+	int r;
+
+	if (!ws || !strchr(command, '/') ||
+	    path_normalise(b->cwd_real ? b->cwd_real : b->cwd, command, path, sizeof(path)) < 0 ||
+	    !plan_is_below(ws->base, path))
+		return NULL;
+	name = path + strlen(ws->base);
+	name += strspn(name, "/");
+	inner = arena_printf(b->arena, "%s/%s", ws->content, name);
+	if (!inner)
+		return NULL;
+	r = look_inside(ws, name, &st);
+	/* A copy holds everything: what it lacks was deleted there, whatever the base has. */
+	if (r < 0)
+		return ws->is_copy && r == -ENOENT ? inner : NULL;
+	return S_ISREG(st.st_mode) ? inner : NULL;
+}
+
+/* From where a file lies for us to where the command sees it. */
+const char *plan_workspace_seen(struct build *b, const char *path)
+{
+	const struct plan_workspace *ws = b->in->workspace;
+
+	if (!ws || !plan_is_within(ws->content, path))
+		return path;
+	path += strlen(ws->content);
+	return arena_printf(b->arena, "%s%s",
+			    b->in->level == PLAN_LEVEL_NAMESPACES ? ws->base : ws->dir, path);
+}
