@@ -25,6 +25,7 @@
 #include "signals.h"
 #include "terminal.h"
 #include "verbs.h"
+#include "workspace_run.h"
 
 #define JSON_OUTPUT_DEFAULT "1M"
 
@@ -243,8 +244,11 @@ static int report_loss(const struct cordon_output *out, const char *name)
 	return 1;
 }
 
-static int conclude(const struct session *s, const struct cordon_result *result)
+static int conclude(const struct session *s, const struct cordon_result *run_result)
 {
+	struct cordon_result copy = *run_result;
+	const struct cordon_result *result = &copy;
+	struct cordon_run_workspace workspace;
 	int status = result->status;
 	int r;
 
@@ -258,6 +262,11 @@ static int conclude(const struct session *s, const struct cordon_result *result)
 		explain_timings(result);
 	if (parsed_has(s->args, OPT_USAGE))
 		explain_usage(result);
+	if (result->workspace) {
+		workspace = *result->workspace;
+		status = workspace_conclude(s->args, result, &workspace, status);
+		copy.workspace = &workspace;
+	}
 	r = deliver(&s->receipt, parsed_has(s->args, OPT_JSON), result);
 	return r ? r : status;
 }
@@ -322,6 +331,8 @@ int cmd_run(const struct parsed *args)
 	if (make_policy(s, &err) < 0 || cordon_launcher_new(&s->launcher, &err) < 0)
 		return fail(s, &err);
 	run_options_init(&options, args, home, sizeof(home));
+	if (workspace_options(args, s->policy, &options, &err) < 0)
+		return fail(s, &err);
 	choose_streams(s, &options);
 	if (parsed_has(args, OPT_DRY_RUN))
 		return print_plan(s, &options);
@@ -334,6 +345,7 @@ int cmd_run(const struct parsed *args)
 	if (signals_init(&s->signals, is_interactive(s), &err) < 0 ||
 	    (is_interactive(s) && terminal_enter(&err) < 0))
 		return fail(s, &err);
+	workspace_watch_copy(args, &s->signals, &options);
 	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0) {
 		terminal_leave();
 		status = fail(s, &err);

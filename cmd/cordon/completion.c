@@ -116,6 +116,23 @@ static void add_bash_operands(struct strbuf *sb)
 			"\tfi\n");
 }
 
+/* A case in which the second word is taken to the first. */
+static void add_bash_group(struct strbuf *sb, const struct verb_group *group)
+{
+	strbuf_printf(sb,
+		      "\t%s)\n"
+		      "\t\tif ((COMP_CWORD == 2)); then\n"
+		      "\t\t\tCOMPREPLY=($(compgen -W '",
+		      group->name);
+	verb_group_words(group, " ", sb);
+	strbuf_printf(sb,
+		      "' -- \"$cur\"))\n"
+		      "\t\t\treturn\n"
+		      "\t\tfi\n"
+		      "\t\tverb=\"%s ${COMP_WORDS[2]}\" first=3 ;;\n",
+		      group->name);
+}
+
 static void make_bash(struct strbuf *sb)
 {
 	strbuf_puts(sb, "# bash completion for cordon; made by 'cordon completion bash'\n"
@@ -135,13 +152,10 @@ static void make_bash(struct strbuf *sb)
 	strbuf_puts(sb, "--help --version' -- \"$cur\"))\n"
 			"\t\treturn\n"
 			"\tfi\n"
-			"\tif [[ $verb == policy ]]; then\n"
-			"\t\tif ((COMP_CWORD == 2)); then\n"
-			"\t\t\tCOMPREPLY=($(compgen -W 'show validate schema' -- \"$cur\"))\n"
-			"\t\t\treturn\n"
-			"\t\tfi\n"
-			"\t\tverb=\"policy ${COMP_WORDS[2]}\" first=3\n"
-			"\tfi\n"
+			"\tcase $verb in\n");
+	for (size_t i = 0; i < VERB_GROUPS; i++)
+		add_bash_group(sb, &verb_groups[i]);
+	strbuf_puts(sb, "\tesac\n"
 			"\tfor ((i = first; i < COMP_CWORD; i++)); do\n"
 			"\t\tcase ${COMP_WORDS[i]} in\n"
 			"\t\t--) ((i++)); break ;;\n\t\t");
@@ -207,6 +221,23 @@ static void add_zsh_verb(struct strbuf *sb, int verb)
 		strbuf_puts(sb, "\t\t\t'*: : ' ;;\n");
 }
 
+static void add_zsh_group(struct strbuf *sb, const struct verb_group *group)
+{
+	strbuf_printf(sb,
+		      "\t%s)\n"
+		      "\t\tif ((CURRENT == 3)); then\n"
+		      "\t\t\tcompadd -- ",
+		      group->name);
+	verb_group_words(group, " ", sb);
+	strbuf_printf(sb,
+		      "\n\t\t\treturn\n"
+		      "\t\tfi\n"
+		      "\t\tverb=\"%s ${words[3]}\"\n"
+		      "\t\tshift words\n"
+		      "\t\t((CURRENT--)) ;;\n",
+		      group->name);
+}
+
 static void make_zsh(struct strbuf *sb)
 {
 	strbuf_puts(sb, "#compdef cordon\n"
@@ -219,15 +250,10 @@ static void make_zsh(struct strbuf *sb)
 	strbuf_puts(sb, "--help --version\n"
 			"\t\treturn\n"
 			"\tfi\n"
-			"\tif [[ $verb == policy ]]; then\n"
-			"\t\tif ((CURRENT == 3)); then\n"
-			"\t\t\tcompadd -- show validate schema\n"
-			"\t\t\treturn\n"
-			"\t\tfi\n"
-			"\t\tverb=\"policy ${words[3]}\"\n"
-			"\t\tshift words\n"
-			"\t\t((CURRENT--))\n"
-			"\tfi\n"
+			"\tcase $verb in\n");
+	for (size_t i = 0; i < VERB_GROUPS; i++)
+		add_zsh_group(sb, &verb_groups[i]);
+	strbuf_puts(sb, "\tesac\n"
 			"\tshift words\n"
 			"\t((CURRENT--))\n"
 			"\tcase $verb in\n");
@@ -258,6 +284,24 @@ static void add_fish_option(struct strbuf *sb, const char *condition, const stru
 	strbuf_printf(sb, " -d '%s'\n", o->help);
 }
 
+static void add_fish_group(struct strbuf *sb, const struct verb_group *group)
+{
+	strbuf_printf(sb, "complete -c cordon -n __fish_use_subcommand -a %s -d '%.*s'\n",
+		      group->name, (int)strcspn(group->summary, ":"), group->summary);
+	for (int i = 0; i < VERB_MAX; i++) {
+		const char *word = verb_in_group(i, group);
+
+		if (!word)
+			continue;
+		strbuf_printf(sb,
+			      "complete -c cordon -n '__fish_seen_subcommand_from %s; "
+			      "and not __fish_seen_subcommand_from ",
+			      group->name);
+		verb_group_words(group, " ", sb);
+		strbuf_printf(sb, "' -a %s -d '%s'\n", word, verb_table[i].summary);
+	}
+}
+
 static void make_fish(struct strbuf *sb)
 {
 	strbuf_puts(sb, "# fish completion for cordon; made by 'cordon completion fish'\n"
@@ -270,20 +314,14 @@ static void make_fish(struct strbuf *sb)
 			"complete -c cordon -n '__fish_seen_subcommand_from completion' "
 			"-a 'bash zsh fish'\n"
 			"complete -c cordon -n '__fish_seen_subcommand_from validate' -F\n");
+	for (size_t i = 0; i < VERB_GROUPS; i++)
+		add_fish_group(sb, &verb_groups[i]);
 	for (int v = 0; v < VERB_MAX; v++) {
 		const char *name = verb_table[v].name;
 		const char *sub = strchr(name, ' ');
 		char condition[96];
 
-		if (sub) {
-			strbuf_printf(sb, "complete -c cordon -n __fish_use_subcommand -a policy "
-					  "-d 'policies'\n");
-			strbuf_printf(sb,
-				      "complete -c cordon -n '__fish_seen_subcommand_from policy; "
-				      "and not __fish_seen_subcommand_from show validate schema' "
-				      "-a %s -d '%s'\n",
-				      sub + 1, verb_table[v].summary);
-		} else {
+		if (!sub) {
 			strbuf_printf(sb,
 				      "complete -c cordon -n __fish_use_subcommand -a %s -d '%s'\n",
 				      name, verb_table[v].summary);

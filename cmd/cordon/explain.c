@@ -85,7 +85,7 @@ static void explain_limits(const struct cordon_result *result)
 			say_line("the limit of %s was reached, beyond which there is EAGAIN (raise "
 				 "it with %s)",
 				 d->target, d->fix);
-		if (strcmp(d->rule, "limits.disk") == 0)
+		if (result->kind != CORDON_KIND_DISK && strcmp(d->rule, "limits.disk") == 0)
 			say_line("the limit of %s was reached (raise it with %s)", d->target,
 				 d->fix);
 		if (strcmp(d->rule, "limits.file_size") == 0)
@@ -156,6 +156,10 @@ static void explain_ending(const struct parsed *args, const struct cordon_result
 	case CORDON_KIND_MEMORY:
 		say_line("memory limit of %s reached; the command was ended (raise it with -m)",
 			 denied_by(result, "limits.memory"));
+		break;
+	case CORDON_KIND_DISK:
+		say_line("limit of %s reached; the command was ended (raise it with --disk)",
+			 denied_by(result, "limits.disk"));
 		break;
 	case CORDON_KIND_CPU_TIME:
 		if (*denied_by(result, "limits.cpu")) {

@@ -9,7 +9,7 @@
 #include "verbs.h"
 
 #define OPTION_COLUMN 28
-#define VERB_COLUMN 18
+#define VERB_COLUMN 22
 
 static int help_write(int fd, struct strbuf *sb)
 {
@@ -48,7 +48,9 @@ static void add_group(struct strbuf *sb, int verb, int group)
 	/* A verb with a handful of options needs no sections. */
 	int alone = !takes_option_of(verb, GROUP_FILES);
 
-	strbuf_printf(sb, "\n%s:\n", alone ? "Options" : option_group_names[group]);
+	/* No blank line between groups: the longest help just fits a screen. */
+	strbuf_printf(sb, "%s%s:\n", alone ? "\n" : "",
+		      alone ? "Options" : option_group_names[group]);
 	for (int i = 0; i < OPT_MAX; i++) {
 		const struct option *o = &option_table[i];
 
@@ -73,14 +75,10 @@ int help_verb(int fd, int verb)
 	return help_write(fd, &sb);
 }
 
-static void add_verbs(struct strbuf *sb, const char *prefix)
+static void add_verb(struct strbuf *sb, int verb)
 {
-	for (int i = 0; i < VERB_MAX; i++) {
-		const struct verb *v = &verb_table[i];
-
-		if (!strncmp(v->name, prefix, strlen(prefix)))
-			strbuf_printf(sb, "  %-*s %s\n", VERB_COLUMN - 3, v->name, v->summary);
-	}
+	strbuf_printf(sb, "  %-*s %s\n", VERB_COLUMN - 3, verb_table[verb].name,
+		      verb_table[verb].summary);
 }
 
 int help_top(int fd)
@@ -90,7 +88,8 @@ int help_top(int fd)
 	strbuf_puts(&sb, "Usage: cordon VERB [ARG...]\n"
 			 "Run code that nobody vouches for.\n\n"
 			 "Verbs:\n");
-	add_verbs(&sb, "");
+	for (int i = 0; i < VERB_MAX; i++)
+		add_verb(&sb, i);
 	strbuf_puts(&sb, "\nOptions:\n"
 			 "  -h, --help      print this help; 'cordon VERB --help' explains a verb\n"
 			 "  -V, --version   print the version\n"
@@ -101,19 +100,23 @@ int help_top(int fd)
 	return help_write(fd, &sb);
 }
 
-int help_policy(int fd)
+int help_group(int fd, const struct verb_group *group)
 {
 	struct strbuf sb = STRBUF_INIT;
 
-	strbuf_puts(&sb, "Usage: cordon policy show|validate|schema [ARG...]\n"
-			 "Policies: what a run may do, as data.\n\n"
-			 "Verbs:\n");
-	add_verbs(&sb, "policy ");
+	strbuf_printf(&sb, "Usage: cordon %s ", group->name);
+	verb_group_words(group, "|", &sb);
+	strbuf_printf(&sb, " [ARG...]\n%s\n\nVerbs:\n", group->summary);
+	for (int i = 0; i < VERB_MAX; i++) {
+		if (verb_in_group(i, group))
+			add_verb(&sb, i);
+	}
 	return help_write(fd, &sb);
 }
 
 int cmd_help(const struct parsed *args)
 {
+	const struct verb_group *group;
 	size_t words = 0;
 	int verb;
 
@@ -122,7 +125,8 @@ int cmd_help(const struct parsed *args)
 	verb = verb_find(args->rest[0], args->rest[1], &words);
 	if (verb >= 0)
 		return help_verb(STDOUT_FILENO, verb);
-	if (!strcmp(args->rest[0], "policy") && !args->rest[1])
-		return help_policy(STDOUT_FILENO);
+	group = verb_group_find(args->rest[0]);
+	if (group && !args->rest[1])
+		return help_group(STDOUT_FILENO, group);
 	return verb_unknown(args->rest[0], args->rest[1]);
 }

@@ -22,6 +22,15 @@
 
 unsigned closed_at_start;
 
+#define WORKSPACE_CHOICE                                                                           \
+	"Without ID, NAME or DIR: the workspace over the current directory or the nearest\n"       \
+	"one above it.\n"
+
+const struct verb_group verb_groups[VERB_GROUPS] = {
+	{ "policy", "Policies: what a run may do, as data." },
+	{ "workspace", "Workspaces: what runs changed, kept apart until somebody decides." },
+};
+
 /* clang-format off */
 const struct verb verb_table[VERB_MAX] = {
 	[VERB_RUN] = { "run", "[OPTIONS] [--] COMMAND [ARG...]",
@@ -42,6 +51,39 @@ const struct verb verb_table[VERB_MAX] = {
 	[VERB_POLICY_SCHEMA] = { "policy schema", "",
 		"print the JSON Schema of policies", NULL, 1,
 		cmd_policy_schema },
+	[VERB_WORKSPACE_LIST] = { "workspace list", "[--json]",
+		"list the workspaces that there are", NULL, 1,
+		cmd_workspace_list },
+	[VERB_WORKSPACE_STATUS] = { "workspace status", "[--json] [ID|NAME|DIR]",
+		"say what there is about one workspace",
+		WORKSPACE_CHOICE, 1,
+		cmd_workspace_status },
+	[VERB_WORKSPACE_DIFF] = { "workspace diff", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
+		"show what was changed in a workspace",
+		"PATHs are relative to the workspace's directory, or absolute and below it.\n"
+		WORKSPACE_CHOICE, 1,
+		cmd_workspace_diff },
+	[VERB_WORKSPACE_COMMIT] = { "workspace commit", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
+		"apply all changes, or some, to the directory",
+		"PATHs are relative to the workspace's directory, or absolute and below it. What\n"
+		"is risky is committed only if its very path is given.\n"
+		WORKSPACE_CHOICE
+		"Exit status: 0 all was applied, 1 something was refused or is in conflict, 125\n"
+		"an error; then repeating it finishes.\n", 1,
+		cmd_workspace_commit },
+	[VERB_WORKSPACE_DISCARD] = { "workspace discard", "[OPTIONS] [ID|NAME|DIR...]",
+		"remove workspaces and all that was changed there",
+		WORKSPACE_CHOICE, 1,
+		cmd_workspace_discard },
+	[VERB_WORKSPACE_EXPORT] = { "workspace export", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
+		"write the changes as a patch or an archive",
+		"PATHs are relative to the workspace's directory, or absolute and below it.\n"
+		WORKSPACE_CHOICE, 1,
+		cmd_workspace_export },
+	[VERB_WORKSPACE_GC] = { "workspace gc", "[OPTIONS]",
+		"remove workspaces that nobody needs",
+		"Those without changes and without a name, and what was left half-made.\n", 1,
+		cmd_workspace_gc },
 	[VERB_COMPLETION] = { "completion", "bash|zsh|fish",
 		"print a completion script for a shell", NULL, 1,
 		cmd_completion },
@@ -84,34 +126,88 @@ int verb_find(const char *first, const char *second, size_t *ret_words)
 	return -1;
 }
 
+const struct verb_group *verb_group_find(const char *word)
+{
+	for (size_t i = 0; i < VERB_GROUPS; i++) {
+		if (!strcmp(verb_groups[i].name, word))
+			return &verb_groups[i];
+	}
+	return NULL;
+}
+
+const char *verb_in_group(int i, const struct verb_group *group)
+{
+	const char *name = verb_table[i].name;
+	size_t len = strlen(group->name);
+
+	return !strncmp(name, group->name, len) && name[len] == ' ' ? name + len + 1 : NULL;
+}
+
+void verb_group_words(const struct verb_group *group, const char *between, struct strbuf *sb)
+{
+	int is_first = 1;
+
+	for (int i = 0; i < VERB_MAX; i++) {
+		const char *word = verb_in_group(i, group);
+
+		if (!word)
+			continue;
+		if (!is_first)
+			strbuf_puts(sb, between);
+		strbuf_puts(sb, word);
+		is_first = 0;
+	}
+}
+
+/* The first word is a group's, the second is missing or wrong. */
+static void unknown_in_group(const struct verb_group *group, const char *second,
+			     struct cordon_error *err)
+{
+	struct strbuf words = STRBUF_INIT;
+	struct nearest near;
+
+	nearest_init(&near, second ? second : "");
+	for (int i = 0; i < VERB_MAX; i++) {
+		if (verb_in_group(i, group))
+			nearest_offer(&near, verb_in_group(i, group));
+	}
+	if (!second) {
+		verb_group_words(group, ", ", &words);
+		cordon_err(err, CORDON_E_USAGE, 0, "'%s' needs one of: %s", group->name,
+			   words.failed ? "?" : words.data);
+		strbuf_done(&words);
+	} else {
+		cordon_err(err, CORDON_E_USAGE, 0, "unknown verb '%s %s'", group->name, second);
+	}
+	if (second && near.best)
+		cordon_err_hint(err, "did you mean '%s'?", near.best);
+	else
+		cordon_err_hint(err, "try 'cordon %s --help'", group->name);
+}
+
 int verb_unknown(const char *first, const char *second)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
-	int is_policy = !strcmp(first, "policy");
+	const struct verb_group *group = verb_group_find(first);
 	struct nearest near;
 
-	nearest_init(&near, is_policy && second ? second : first);
+	if (group) {
+		unknown_in_group(group, second, &err);
+		say_error(&err);
+		return STATUS_FAILED;
+	}
+	nearest_init(&near, first);
 	for (int i = 0; i < VERB_MAX; i++) {
-		const char *name = verb_table[i].name;
-		const char *sub = strchr(name, ' ');
-
-		if (is_policy ? sub != NULL : sub == NULL)
-			nearest_offer(&near, is_policy ? sub + 1 : name);
+		if (!strchr(verb_table[i].name, ' '))
+			nearest_offer(&near, verb_table[i].name);
 	}
-	if (!is_policy)
-		nearest_offer(&near, "policy");
-	if (is_policy && !second) {
-		cordon_err(&err, CORDON_E_USAGE, 0,
-			   "'policy' needs one of: show, validate, schema");
-		near.best = NULL;
-	} else {
-		cordon_err(&err, CORDON_E_USAGE, 0, "unknown verb '%s%s'",
-			   is_policy ? "policy " : "", is_policy ? second : first);
-	}
+	for (size_t i = 0; i < VERB_GROUPS; i++)
+		nearest_offer(&near, verb_groups[i].name);
+	cordon_err(&err, CORDON_E_USAGE, 0, "unknown verb '%s'", first);
 	if (near.best)
 		cordon_err_hint(&err, "did you mean '%s'?", near.best);
 	else
-		cordon_err_hint(&err, "try 'cordon %s--help'", is_policy ? "policy " : "");
+		cordon_err_hint(&err, "try 'cordon --help'");
 	say_error(&err);
 	return STATUS_FAILED;
 }
@@ -182,6 +278,7 @@ static void raise_open_files(void)
 int main(int argc, char **argv)
 {
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	const struct verb_group *group;
 	size_t words = 0;
 	int verb;
 
@@ -201,7 +298,8 @@ int main(int argc, char **argv)
 		return help_top(STDOUT_FILENO);
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
 		return print_version();
-	if (!strcmp(argv[1], "policy") && argv[2] && is_help(argv[2]))
-		return help_policy(STDOUT_FILENO);
+	group = verb_group_find(argv[1]);
+	if (group && argv[2] && is_help(argv[2]))
+		return help_group(STDOUT_FILENO, group);
 	return verb_unknown(argv[1], argv[2]);
 }

@@ -13,10 +13,18 @@
 #define RUN VERB_BIT(VERB_RUN)
 #define SHOW VERB_BIT(VERB_POLICY_SHOW)
 #define POLICY (RUN | SHOW)
-#define LISTS (RUN | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE))
-#define ALL 0xff
+#define WS_DIFF VERB_BIT(VERB_WORKSPACE_DIFF)
+#define WS_COMMIT VERB_BIT(VERB_WORKSPACE_COMMIT)
+#define WS_DISCARD VERB_BIT(VERB_WORKSPACE_DISCARD)
+#define WS_EXPORT VERB_BIT(VERB_WORKSPACE_EXPORT)
+#define WS_GC VERB_BIT(VERB_WORKSPACE_GC)
+#define WS_LISTS                                                                                   \
+	(VERB_BIT(VERB_WORKSPACE_LIST) | VERB_BIT(VERB_WORKSPACE_STATUS) | WS_DIFF | WS_COMMIT |   \
+	 WS_GC)
+#define LISTS (RUN | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
+#define ALL UINT32_MAX
 
-static_assert(VERB_MAX <= 8, "struct option keeps the verbs in eight bits");
+static_assert(VERB_MAX <= 32, "struct option keeps the verbs in 32 bits");
 static_assert(OPT_MAX <= 64, "struct parsed keeps the options seen in 64 bits");
 
 /* clang-format off */
@@ -27,6 +35,18 @@ const struct option option_table[OPT_MAX] = {
 		"let it read and write PATH (may be repeated)" },
 	[OPT_DENY] = { "deny", 0, GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.deny", NULL,
 		"hide PATH, also inside what is granted" },
+	[OPT_WORKSPACE] = { "workspace", 0, GROUP_FILES, COMPLETE_DIR, POLICY, "DIR",
+		"fs.workspace", NULL,
+		"let it change DIR, and keep the changes apart" },
+	[OPT_NAME] = { "name", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
+		"name of the workspace: continued if it exists" },
+	[OPT_FROM] = { "from", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
+		"begin with a copy of another workspace" },
+	[OPT_ON_EXIT] = { "on-exit", 0, GROUP_FILES, COMPLETE_WORDS, RUN, "WHAT", NULL,
+		"keep commit discard",
+		"keep, commit (on success) or discard the changes" },
+	[OPT_DIFF] = { "diff", 0, GROUP_FILES, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"list what was changed, at the end" },
 	[OPT_NO_PROTECT] = { "no-protect", 0, GROUP_FILES, COMPLETE_NONE, POLICY, NULL,
 		"fs.protect", NULL,
 		"let it write git hooks, shell and editor config" },
@@ -116,6 +136,34 @@ const struct option option_table[OPT_MAX] = {
 		"no notes, only errors" },
 	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"say the level and the time of each stage" },
+	[OPT_PATCH] = { "patch", 0, GROUP_RESULT, COMPLETE_NONE, WS_DIFF, NULL, NULL, NULL,
+		"show the changes of each file, line by line" },
+	[OPT_STAT] = { "stat", 0, GROUP_RESULT, COMPLETE_NONE, WS_DIFF, NULL, NULL, NULL,
+		"how many lines of each file changed" },
+	[OPT_EXCLUDE] = { "exclude", 0, GROUP_RESULT, COMPLETE_FILE, WS_COMMIT, "PATH", NULL, NULL,
+		"leave PATH out (may be repeated)" },
+	[OPT_ASK] = { "interactive", 'i', GROUP_RESULT, COMPLETE_NONE, WS_COMMIT, NULL, NULL, NULL,
+		"ask for each change" },
+	[OPT_OURS] = { "ours", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT, NULL, NULL, NULL,
+		"where the base changed as well, it stays" },
+	[OPT_THEIRS] = { "theirs", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT, NULL, NULL, NULL,
+		"where the base changed as well, it is replaced" },
+	[OPT_FORCE] = { "force", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT, NULL, NULL, NULL,
+		"the same as --theirs" },
+	[OPT_ALL] = { "all", 0, GROUP_RESULT, COMPLETE_NONE, WS_DISCARD, NULL, NULL, NULL,
+		"all workspaces" },
+	[OPT_YES] = { "yes", 'y', GROUP_RESULT, COMPLETE_NONE, WS_DISCARD, NULL, NULL, NULL,
+		"do not ask" },
+	[OPT_FORMAT] = { "format", 0, GROUP_RESULT, COMPLETE_WORDS, WS_EXPORT, "FORMAT", NULL,
+		"tar patch",
+		"tar or patch (default patch, tar for a FILE.tar)" },
+	[OPT_OUTPUT] = { "output", 'o', GROUP_RESULT, COMPLETE_FILE, WS_EXPORT, "FILE", NULL, NULL,
+		"write to FILE, not to standard output" },
+	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC, "DUR", NULL, NULL,
+		"also those not used for DUR (36h, 30d)" },
+	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC, NULL, NULL,
+		NULL,
+		"only say what would happen" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };

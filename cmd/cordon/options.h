@@ -17,6 +17,13 @@ enum verb_id {
 	VERB_POLICY_SHOW,
 	VERB_POLICY_VALIDATE,
 	VERB_POLICY_SCHEMA,
+	VERB_WORKSPACE_LIST,
+	VERB_WORKSPACE_STATUS,
+	VERB_WORKSPACE_DIFF,
+	VERB_WORKSPACE_COMMIT,
+	VERB_WORKSPACE_DISCARD,
+	VERB_WORKSPACE_EXPORT,
+	VERB_WORKSPACE_GC,
 	VERB_COMPLETION,
 	VERB_HELP,
 	VERB_MAX
@@ -28,6 +35,11 @@ enum option_id {
 	OPT_READ = 0,
 	OPT_WRITE,
 	OPT_DENY,
+	OPT_WORKSPACE,
+	OPT_NAME,
+	OPT_FROM,
+	OPT_ON_EXIT,
+	OPT_DIFF,
 	OPT_NO_PROTECT,
 	OPT_COMMANDS,
 	OPT_CWD,
@@ -61,6 +73,19 @@ enum option_id {
 	OPT_DRY_RUN,
 	OPT_QUIET,
 	OPT_VERBOSE,
+	OPT_PATCH,
+	OPT_STAT,
+	OPT_EXCLUDE,
+	OPT_ASK,
+	OPT_OURS,
+	OPT_THEIRS,
+	OPT_FORCE,
+	OPT_ALL,
+	OPT_YES,
+	OPT_FORMAT,
+	OPT_OUTPUT,
+	OPT_OLDER_THAN,
+	OPT_ONLY_SAY,
 	OPT_HELP,
 	OPT_MAX
 };
@@ -87,7 +112,7 @@ struct option {
 	char letter;	  /* short name, 0 = none */
 	uint8_t group;
 	uint8_t complete;
-	uint8_t verbs;	   /* VERB_BIT() of each verb that takes it */
+	uint32_t verbs;	   /* VERB_BIT() of each verb that takes it */
 	const char *arg;   /* placeholder of the value, NULL = takes none */
 	const char *key;   /* policy key that it sets, NULL = none */
 	const char *words; /* for COMPLETE_WORDS, separated by spaces */

@@ -5,6 +5,7 @@
 
 #include <cordon/cordon.h>
 
+#include "base/strbuf.h"
 #include "options.h"
 
 /* Exit statuses that are not the command's own. */
@@ -23,6 +24,21 @@ struct verb {
 	int (*run)(const struct parsed *args); /* returns the exit status */
 };
 
+/* A first word that needs a second one. */
+struct verb_group {
+	const char *name, *summary;
+};
+
+#define VERB_GROUPS 2
+extern const struct verb_group verb_groups[VERB_GROUPS];
+
+/* The group called @word, NULL if there is none. */
+const struct verb_group *verb_group_find(const char *word);
+/* The second word of verb @i if it is in @group, otherwise NULL. */
+const char *verb_in_group(int i, const struct verb_group *group);
+/* Adds the second words of @group's verbs with @between between them. */
+void verb_group_words(const struct verb_group *group, const char *between, struct strbuf *sb);
+
 /* Indexed by enum verb_id. */
 extern const struct verb verb_table[VERB_MAX];
 
@@ -35,13 +51,20 @@ int cmd_check(const struct parsed *args);
 int cmd_policy_show(const struct parsed *args);
 int cmd_policy_validate(const struct parsed *args);
 int cmd_policy_schema(const struct parsed *args);
+int cmd_workspace_list(const struct parsed *args);
+int cmd_workspace_status(const struct parsed *args);
+int cmd_workspace_diff(const struct parsed *args);
+int cmd_workspace_commit(const struct parsed *args);
+int cmd_workspace_discard(const struct parsed *args);
+int cmd_workspace_export(const struct parsed *args);
+int cmd_workspace_gc(const struct parsed *args);
 int cmd_completion(const struct parsed *args);
 int cmd_help(const struct parsed *args);
 
 /* Help texts, made from the tables. Returns the exit status. */
 int help_top(int fd);
 int help_verb(int fd, int verb);
-int help_policy(int fd);
+int help_group(int fd, const struct verb_group *group);
 
 /* The verb named by @first and @second (may be NULL); -1 if there is none. *@ret_words is set to
  * how many of the two it used. */

@@ -10,7 +10,8 @@ import subprocess
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-VERBS = ["run", "check", "policy show", "policy validate", "policy schema", "completion", "help"]
+WORKSPACE_VERBS = [f"workspace {word}" for word in ("list", "status", "diff", "commit", "discard", "export", "gc")]
+VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
 
@@ -54,6 +55,7 @@ MEANING = [
     (["-w", "."], {"fs": {"write": ["."]}}),
     (["--write=."], {"fs": {"write": ["."]}}),
     (["--deny", ".env"], {"fs": {"deny": [".env"]}}),
+    (["--workspace", "src", "--workspace=."], {"fs": {"workspace": "."}}),
     (["--no-protect"], {"fs": {"protect": False}}),
     (["--commands", "sh,ls"], {"commands": ["sh", "ls"]}),
     (["--commands=sh", "--commands", "ls"], {"commands": ["sh", "ls"]}),
@@ -153,7 +155,14 @@ WRONG = [
     (["run", "--net-max", "0", "true"], "--net-max must be at least 1, not 0"),
     (["run", "--net-log"], "option '--net-log' needs a value: FILE"),
     (["policy", "show", "--net-log", "x"], "unknown option '--net-log'"),
-    (["run", "--workspace", ".", "true"], "unknown option '--workspace'"),
+    (["run", "--workspce", ".", "true"], "unknown option '--workspce' (did you mean '--workspace'?)"),
+    (["run", "--workspace", "nothing-here", "true"], "cannot use 'nothing-here' as a workspace: no such file"),
+    (["run", "--workspace", ".", "--on-exit", "keeep", "true"], "--on-exit cannot be 'keeep' (it is keep, commit"),
+    (["run", "--on-exit", "commit", "true"], "--on-exit without a workspace has no meaning (say which"),
+    (["run", "--diff", "true"], "--diff without a workspace has no meaning (say which directory: --workspace DIR)"),
+    (["run", "--name", "nobody", "true"], "there is no workspace 'nobody' (to make it: --workspace DIR --name nobody)"),
+    (["run", "--workspace", ".", "--name", "a b", "true"], "'a b'"),
+    (["run", "--workspace", ".", "-w", ".", "true"], "'.' cannot be both the workspace and a write grant"),
     (["run", "-x", "1G", "true"], "unknown option '-x' (try 'cordon run --help')"),
     (["run", "--memroy", "1G", "true"], "unknown option '--memroy' (did you mean '--memory'?)"),
     (["run", "-qZ", "true"], "unknown option '-Z' (try 'cordon run --help')"),
@@ -212,6 +221,22 @@ WRONG = [
     (["polcy", "show"], "unknown verb 'polcy' (did you mean 'policy'?)"),
     (["policy"], "'policy' needs one of: show, validate, schema"),
     (["policy", "shwo"], "unknown verb 'policy shwo' (did you mean 'show'?)"),
+    (["workspace"], "'workspace' needs one of: list, status, diff, commit, discard, export, gc"),
+    (["workspace", "comit"], "unknown verb 'workspace comit' (did you mean 'commit'?)"),
+    (["worspace", "list"], "unknown verb 'worspace' (did you mean 'workspace'?)"),
+    (["workspace", "list", "x"], "'workspace list' takes no argument 'x'"),
+    (["workspace", "status", "a", "b"], "'workspace status' takes one workspace"),
+    (["workspace", "diff", "--patch", "--stat"], "exclude each other"),
+    (["workspace", "diff", "--json", "x", "y"], "--json is about a whole workspace (leave the paths out)"),
+    (["workspace", "commit", "--ours", "--force"], "--ours and --force exclude each other"),
+    (["workspace", "commit", "-i"], "--interactive asks, and standard input is no terminal"),
+    (["workspace", "commit", "-i", "--json"], "--interactive and --json exclude each other"),
+    (["workspace", "discard", "--all"], "--all asks, and there is no terminal (say --yes)"),
+    (["workspace", "discard", "--all", "x"], "takes no argument 'x'"),
+    (["workspace", "export", "--format", "zip"], "--format: unknown format 'zip' (tar or patch)"),
+    (["workspace", "gc", "--older-than", "1w"], "--older-than: '1w' is not a duration"),
+    (["workspace", "gc", "--older-than", "-1d"], "--older-than: "),
+    (["workspace", "gc", "x"], "takes no argument 'x'"),
     (["xyzzy"], "unknown verb 'xyzzy' (try 'cordon --help')"),
     (["--verison"], "unknown verb '--verison'"),
     (["check", "extra"], "'check' takes no argument 'extra'"),
@@ -288,8 +313,9 @@ def test_top_help(me, words):
     assert max(map(len, done.out.splitlines())) <= 80
 
 
-def test_policy_help(me):
-    assert "validate" in cli(me, "policy", "--help").out == cli(me, "help", "policy").out
+@pytest.mark.parametrize("group, word", [("policy", "validate"), ("workspace", "discard")])
+def test_group_help(me, group, word):
+    assert word in cli(me, group, "--help").out == cli(me, "help", group).out
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])
@@ -316,6 +342,9 @@ def test_completion_names_every_option(me, shell, tmp_path):
 COMPLETIONS = [
     (["r"], {"run"}),
     (["policy", ""], {"show", "validate", "schema"}),
+    (["workspace", "d"], {"diff", "discard"}),
+    (["workspace", "export", "--format", ""], {"tar", "patch"}),
+    (["workspace", "commit", "--in"], {"--interactive"}),
     (["run", "--time"], {"--timeout"}),
     (["run", "-q", "--preset", "p"], {"python"}),
     (["run", "--isolation", ""], {"auto", "namespaces", "landlock"}),
@@ -348,7 +377,8 @@ def page(name):
 
 @pytest.mark.parametrize("verb, name", [("run", "cordon-run.1"), ("check", "cordon-check.1"),
                                         ("policy show", "cordon-policy.1"),
-                                        ("policy validate", "cordon-policy.1")])
+                                        ("policy validate", "cordon-policy.1"),
+                                        *((verb, "cordon-workspace.1") for verb in WORKSPACE_VERBS)])
 def test_man_page_names_every_option(me, verb, name):
     text = page(name)
     for long, short, arg in options_of(me, verb):
