@@ -26,7 +26,7 @@ import time
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PROBES = [ROOT / "tests" / suite / "probes" for suite in ("escape", "limits", "net")]
+PROBES = [ROOT / "tests" / suite / "probes" for suite in ("escape", "limits", "net", "workspace")]
 MUST_WORK = os.environ.get("CORDON_MUST_WORK", "1") != "0"
 IS_ROOT = os.geteuid() == 0
 WHO = ["root", "user"] if IS_ROOT else ["user"]

@@ -50,12 +50,12 @@ meson_suites() {
 	collect $status "$dir/meson-logs/testlog.junit.xml" "$name"
 }
 
-suites=(tests/integration tests/escape tests/limits tests/net)
+suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes: three callers
 # run them at the same time. The others have the machine for themselves.
 calm=(tests/integration/test_{cli_options,cli_run,cli_streams,docs,git,inject,installed}.py
 	tests/integration/test_{interactive,landlock_metadata,tools}.py
-	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net)
+	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 who='root user'
 uid=
 
@@ -149,12 +149,12 @@ elif [ "$(id -u)" -eq 0 ]; then
 		suites=(tests/integration tests/escape tests/limits)
 	fi
 	if wants root; then
-		say "integration, escape, limit and network suites as root"
+		say "integration, escape, limit, network and workspace suites as root"
 		suites+=("${others[@]}")
 		pytest_suites root
 	fi
 	if wants user; then
-		say "integration, escape, limit and network suites as an ordinary user (uid $test_uid)"
+		say "integration, escape, limit, network and workspace suites as an ordinary user (uid $test_uid)"
 		# What only root can prepare was not skipped above, where root prepared it for this user.
 		if wants root; then
 			must_work=0
@@ -166,7 +166,7 @@ elif [ "$(id -u)" -eq 0 ]; then
 		pytest_suites user
 	fi
 elif wants user; then
-	say "integration, escape, limit and network suites as $(id -un 2>/dev/null || id -u)"
+	say "integration, escape, limit, network and workspace suites as $(id -un 2>/dev/null || id -u)"
 	pytest_suites user
 	echo "Not root: the parts that need root were skipped."
 fi

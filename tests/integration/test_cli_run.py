@@ -331,7 +331,7 @@ def test_check(me):
     lines = done.stdout.decode().splitlines()
     assert "level" in lines[0] and len(lines) > 4
     assert all(line == line.rstrip() and line.isprintable() for line in lines)
-    for name in ("landlock", "seccomp", "net-allow"):
+    for name in ("landlock", "seccomp", "net-allow", "workspace"):
         assert any(line.split()[:1] == [name] for line in lines), name
 
 

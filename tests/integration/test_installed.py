@@ -60,7 +60,7 @@ def test_test_builds_are_not_shipped():
     assert not [p for p in PREFIX.rglob("*fault*")]
 
 
-@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-policy.1", "libcordon.3"])
+@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-policy.1", "cordon-workspace.1", "libcordon.3"])
 def test_man_page(page):
     path = one(f"share/man/man*/{page}")
     out = run(["mandoc", "-T", "utf8", path])
@@ -92,6 +92,19 @@ def compile_example(source, out, static):
 @pytest.mark.parametrize("source", EXAMPLES, ids=lambda p: p.stem)
 def test_example_compiles(source, static, tmp_path):
     compile_example(source, tmp_path / "example", static)
+
+
+def test_workspace_example(tmp_path):
+    """What its own comment says: harmless changes are committed, the others are not."""
+    base = tmp_path / "base"
+    base.mkdir()
+    compile_example(ROOT / "examples" / "c" / "workspace.c", tmp_path / "example", True)
+    env = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+    out = run([tmp_path / "example", base, "echo hello > greeting; echo evil > .envrc"], env=env)
+    assert out.returncode == 0, out.stderr
+    assert "added    .envrc [protected]\n" in out.stdout and "1 committed, 1 left out" in out.stdout, out.stdout
+    assert os.listdir(base) == ["greeting"] and (base / "greeting").read_text() == "hello\n"
+    assert os.listdir(tmp_path / "state" / "cordon" / "workspaces") == []
 
 
 def test_pkg_config(tmp_path):

@@ -39,6 +39,7 @@ KINDS = [
     "cow",  # 20 processes write their own copy of what they shared
     "fog",  # behind processes that take long to look at
     "daemon",  # another session, nobody's child
+    "headless",  # its first thread has ended
     "undumpable",
     "threads",  # on their stacks
     "stopped",
@@ -57,7 +58,7 @@ STASHES = [
 
 # Without namespaces there is no SysV IPC, /tmp and /dev/shm are not private and not memory, and what
 # no process has open cannot be attributed to anybody.
-AT_LANDLOCK = ["anon", "huge", "children", "writers", "cow", "daemon", "undumpable", "threads", "stopped", "vfork"]
+AT_LANDLOCK = ["anon", "huge", "children", "writers", "cow", "daemon", "headless", "undumpable", "threads", "stopped", "vfork"]
 
 _controls = {}
 

@@ -477,6 +477,28 @@ static void eat_daemon(size_t size)
 	wait_eaten(1);
 }
 
+static void *eat_in_thread(void *arg)
+{
+	/* Until the first thread is gone for the kernel, too. */
+	sleep_ms(200);
+	eat_anon((size_t)arg);
+	eaten();
+	return NULL;
+}
+
+/* By a process whose first thread has ended: its own figures are those of nobody. */
+static void eat_headless(size_t size)
+{
+	if (!fork()) {
+		pthread_t thread;
+
+		if (pthread_create(&thread, NULL, eat_in_thread, (void *)size))
+			fail("pthread_create");
+		pthread_exit(NULL);
+	}
+	wait_eaten(1);
+}
+
 static void eat_undumpable(size_t size)
 {
 	prctl(PR_SET_DUMPABLE, 0);
@@ -643,6 +665,7 @@ static const struct {
 	{ "fog", eat_fog },
 	{ "vmas", eat_vmas },
 	{ "daemon", eat_daemon },
+	{ "headless", eat_headless },
 	{ "undumpable", eat_undumpable },
 	{ "sockets", eat_sockets },
 	{ "pipes", eat_pipes },

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers, records and other workspaces cannot be found from inside, whatever is granted."""
+
+import os
+
+import pytest
+
+from conftest import rows
+from wslib import assert_same, picture, store, tree
+
+# Looks at everything that there is: names, inode numbers, contents, and what /proc tells.
+SEARCH = r"""
+import os, stat, sys
+canary, numbers = sys.argv[1].encode(), set(map(int, sys.argv[2].split(",")))
+view = os.environ.get("CORDON_WORKSPACE", "/nowhere")
+found, looked = [], 0
+for where, dirs, files in os.walk("/", onerror=lambda e: None):
+    if where == "/proc":
+        dirs[:] = ["self"]
+    if where in ("/usr", "/lib", "/lib64", "/bin", "/sbin"):
+        dirs[:] = []
+    if where.startswith("/proc/self") and where.count("/") > 3:
+        dirs[:] = []
+    inside = where == view or where.startswith(view + "/")
+    for name in dirs + files:
+        path = os.path.join(where, name)
+        if path == view:
+            continue
+        try:
+            st = os.lstat(path)
+        except OSError:
+            continue
+        looked += 1
+        if st.st_ino in numbers and not inside and not where.startswith("/proc"):
+            found.append("inode of " + path)
+        if inside:
+            continue
+        if where.startswith("/proc") and stat.S_ISLNK(st.st_mode):
+            try:
+                if canary in os.readlink(path).encode():
+                    found.append("link " + path)
+            except OSError:
+                pass
+        elif stat.S_ISREG(st.st_mode) and st.st_size < 1 << 20:
+            try:
+                with open(path, "rb") as f:
+                    if canary in f.read(1 << 20):
+                        found.append("content of " + path)
+            except OSError:
+                pass
+print("looked", looked)
+for line in found:
+    print(line.replace(" ", "-", 1).replace(" ", "_"), "found")
+"""
+
+
+@pytest.fixture
+def kept(me):
+    """A workspace with a canary in it, and another of the same caller."""
+    base = tree(me, me.mkdir("base"), {"file": "text\n", "sub/inner": "inner\n"})
+    other = tree(me, me.mkdir("other"), {"file": "text\n"})
+    canary = "canary-" + os.urandom(8).hex()
+    script = f'cd "$CORDON_WORKSPACE"; echo {canary} > made; echo {canary} > sub/inner; mkdir d; echo {canary} > d/e'
+    for where, name in ((base, "one"), (other, "two")):
+        done = me.run(["--workspace", where, "--name", name], ["sh", "-c", script])
+        assert done.returncode == 0, done
+    # Of what stays: the numbers of books that are written anew may soon be another file's.
+    inodes = []
+    for upper in store(me).glob("w*/upper"):
+        inodes += [os.lstat(p).st_ino for p in (upper, upper.parent, *upper.rglob("*"))]
+    assert len(inodes) >= 10
+    return base, canary, ",".join(map(str, inodes))
+
+
+def search(me, opts, canary, inodes, level=None):
+    argv = ["/usr/bin/python3", "-S", "-c", SEARCH, canary, inodes]
+    done = me.run(opts, argv, level, timeout=120)
+    assert done.returncode == 0, done.stderr
+    got = rows(done.stdout)
+    assert int(got.pop("looked")) > 50
+    return sorted(got)
+
+
+GRANTS = {"nothing": [], "read": ["-r", "HOME"], "write": ["-w", "HOME"], "no-protect": ["-w", "HOME", "--no-protect"],
+          "state": ["-w", "HOME/.local/state"], "store": ["-r", "HOME/.local/state/cordon/workspaces"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("grant", GRANTS)
+def test_cannot_be_found(me, kept, grant):
+    base, canary, inodes = kept
+    before = picture(store(me))
+    opts = [o.replace("HOME", str(me.home)) for o in GRANTS[grant]]
+    assert search(me, ["--workspace", base, "--name", "one", *opts], canary, inodes, "namespaces") == []
+    # In a run that has nothing to do with workspaces as well.
+    assert search(me, ["-w", me.work, *opts], canary, inodes, "namespaces") == []
+    gone = [p for p in before if p not in picture(store(me))]
+    assert not gone, gone
+
+
+def test_control(me, kept):
+    """The same search without a sandbox finds all of it."""
+    base, canary, inodes = kept
+    script = SEARCH.replace('os.walk("/",', f"os.walk({str(me.home)!r},")
+    done = me.outside(["/usr/bin/python3", "-S", "-c", script, canary, inodes], env={"CORDON_WORKSPACE": str(base)})
+    got = rows(done.stdout)
+    assert sum(line.startswith("content-of") for line in got) >= 5, got
+    assert sum(line.startswith("inode-of") for line in got) >= 10, got
+
+
+def test_what_the_kernel_tells(me, kept):
+    """Mount tables, descriptors and the environment name nothing of the store."""
+    base, _, _ = kept
+    script = (
+        "cat /proc/self/mountinfo /proc/self/mounts /proc/self/mountstats /proc/mounts; env; cat /proc/*/environ; "
+        "ls -l /proc/*/fd /proc/*/cwd /proc/*/root /proc/*/exe; cat /proc/*/maps /proc/*/cmdline; cat /proc/locks"
+    )
+    opts = ["--workspace", base, "--name", "one"]
+    done = me.run(opts, ["sh", "-c", script + " 2>/dev/null; true"], "namespaces")
+    assert b" overlay " in done.stdout, done
+    ids = [p.name for p in store(me).glob("w*")]
+    assert len(ids) == 2
+    for word in (*ids, "cordon/workspaces", str(me.home / ".local")):
+        assert word.encode() not in done.stdout, word
+
+
+def test_write_grant_of_home_keeps_the_store(me, kept):
+    """With the home as a write grant the books cannot be cooked either."""
+    base, _, _ = kept
+    places = [store(me), *store(me).glob("w*")]
+    before = [picture(p) for p in places]
+    script = f"cd {me.home}/.local/state/cordon; rm -rf workspaces; mv workspaces away; mv ../cordon ../away; mkdir -p workspaces/x; chmod 777 workspaces; cd ..; rm -rf cordon; ls -A cordon/workspaces; true"  # fmt: skip
+    done = me.run(["-w", me.home, "--no-protect"], ["sh", "-c", script], "namespaces")
+    assert done.returncode == 0, done
+    for place, old in zip(places, before):
+        assert_same(old, place)
+
+
+def test_neighbours_at_level_landlock(me, kept):
+    """Without a mount namespace the copy's neighbours can be named, but not opened."""
+    _, canary, _ = kept
+    base = me.base / "other"
+    script = (
+        'cd "$CORDON_WORKSPACE" && echo own > own && cat own; '
+        f"cat {store(me)}/*/upper/made {store(me)}/*/meta.json ../meta.json ../lock; ls {store(me)} ..; "
+        "echo x > ../x; echo x > ../meta.json; rm -f ../records ../lock; mv ../tree ../away; true"
+    )
+    done = me.run(["--workspace", base], ["sh", "-c", script], "landlock")
+    assert done.stdout == b"own\n", done
+    assert canary.encode() not in done.stdout + done.stderr
