@@ -4,6 +4,7 @@
  *
  *	bench_inside calls BATCHES FILE		system calls; FILE is opened and looked at
  *	bench_inside program REPETITIONS CMD...	a whole program, started from inside
+ *	bench_inside each REPETITIONS CMD...	the same without a first one that does not count
  *
  * Prints one JSON object with the samples: nanoseconds per call, or microseconds per program (wall
  * time and CPU time of its tree).
@@ -12,6 +13,7 @@
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -153,7 +155,7 @@ static void run_program(char **argv, const posix_spawn_file_actions_t *quiet)
 	}
 }
 
-static int bench_program(int repetitions, char **argv)
+static int bench_program(int repetitions, bool is_warm, char **argv)
 {
 	double *wall = calloc((size_t)repetitions, sizeof(double));
 	double *cpu = calloc((size_t)repetitions, sizeof(double));
@@ -163,7 +165,8 @@ static int bench_program(int repetitions, char **argv)
 		fail("calloc");
 	posix_spawn_file_actions_init(&quiet);
 	posix_spawn_file_actions_addopen(&quiet, 1, "/dev/null", O_WRONLY, 0);
-	run_program(argv, &quiet);
+	if (is_warm)
+		run_program(argv, &quiet);
 	for (int i = 0; i < repetitions; i++) {
 		double start = now_us(), cpu_start = children_us();
 
@@ -187,7 +190,9 @@ int main(int argc, char **argv)
 	if (n > 0 && strcmp(argv[1], "calls") == 0)
 		return bench_calls(n, argv[3]);
 	if (n > 0 && strcmp(argv[1], "program") == 0)
-		return bench_program(n, argv + 3);
-	fputs("usage: bench_inside calls BATCHES FILE | program REPETITIONS CMD...\n", stderr);
+		return bench_program(n, true, argv + 3);
+	if (n > 0 && strcmp(argv[1], "each") == 0)
+		return bench_program(n, false, argv + 3);
+	fputs("usage: bench_inside calls BATCHES FILE | program|each REPETITIONS CMD...\n", stderr);
 	return 2;
 }

@@ -6,8 +6,9 @@
  *
  * Each round runs every contender once, in an order shuffled anew, so that noise hits all alike.
  * BUILTINS is a comma-separated choice of `library`, `parked`, `plan`, `net` (the library with an
- * allowed host), and of `none`, `memory`, `all`: the library with these limits. Prints one JSON
- * object per contender: the samples, and for the library the stamps of its stages.
+ * allowed host), of `none`, `memory`, `all` (the library with these limits), and of `write:DIR`,
+ * `workspace:DIR` (the library with that directory). Prints one JSON object per contender: the
+ * samples, and for the library the stamps of its stages.
  *
  * CPU time is that of the whole tree: this program is the subreaper of whatever a command leaves
  * behind and collects it off the clock, before the next contender starts.
@@ -26,7 +27,7 @@
 #include "launch/launch.h"
 
 #define WARM_UP 5
-#define BUILTINS_MAX 7
+#define BUILTINS_MAX 12
 
 enum kind {
 	KIND_COMMAND,
@@ -158,39 +159,46 @@ static struct contender *add(struct bench *b, enum kind kind, const char *name, 
 	return c;
 }
 
-static struct cordon_policy *net_policy(void)
+static struct cordon_policy *policy_with(const char *key, const char *value)
 {
 	struct cordon_policy *policy = default_policy();
 	struct cordon_error err = CORDON_ERROR_INIT;
 
-	if (cordon_policy_set(policy, "net.allow", "example.com", &err) < 0)
+	if (cordon_policy_set(policy, key, value, &err) < 0)
 		die("%s", err.msg);
 	return policy;
 }
 
-static void add_builtins(struct bench *b, const char *chosen, int rounds)
+static void add_builtin(struct bench *b, const char *name, int rounds)
 {
-	static const struct {
-		enum kind kind;
-		const char *name;
-		int is_limited; /* by limits of this name */
-	} builtins[BUILTINS_MAX] = {
-		{ KIND_LIBRARY, "library", 0 }, { KIND_PARKED, "parked", 0 },
-		{ KIND_PLAN, "plan", 0 },	{ KIND_LIBRARY, "none", 1 },
-		{ KIND_LIBRARY, "memory", 1 },	{ KIND_LIBRARY, "all", 1 },
-		{ KIND_LIBRARY, "net", 0 },
-	};
+	enum kind kind = KIND_LIBRARY;
+	struct contender *c;
 
-	for (unsigned i = 0; i < BUILTINS_MAX; i++) {
-		struct contender *c;
+	if (strcmp(name, "parked") == 0)
+		kind = KIND_PARKED;
+	else if (strcmp(name, "plan") == 0)
+		kind = KIND_PLAN;
+	c = add(b, kind, name, NULL, rounds);
+	if (kind != KIND_LIBRARY || strcmp(name, "library") == 0)
+		return;
+	if (strcmp(name, "net") == 0)
+		c->policy = policy_with("net.allow", "example.com");
+	else if (strncmp(name, "write:", strlen("write:")) == 0)
+		c->policy = policy_with("fs.write", name + strlen("write:"));
+	else if (strncmp(name, "workspace:", strlen("workspace:")) == 0)
+		c->policy = policy_with("fs.workspace", name + strlen("workspace:"));
+	else
+		c->policy = limited_policy(name, &c->options);
+}
 
-		if (!strstr(chosen, builtins[i].name))
-			continue;
-		c = add(b, builtins[i].kind, builtins[i].name, NULL, rounds);
-		if (builtins[i].is_limited)
-			c->policy = limited_policy(c->name, &c->options);
-		else if (strcmp(c->name, "net") == 0)
-			c->policy = net_policy();
+static void add_builtins(struct bench *b, char *chosen, int rounds)
+{
+	unsigned n = 0;
+
+	for (char *name = strtok(chosen, ","); name; name = strtok(NULL, ",")) {
+		if (n++ == BUILTINS_MAX)
+			die("too many of the library's");
+		add_builtin(b, name, rounds);
 	}
 }
 

@@ -25,6 +25,7 @@ import net
 import report
 import weigh
 import workload
+import workspace
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
@@ -41,11 +42,12 @@ PROGRAMS = {
 
 
 class Bench:
-    def __init__(self, build, rounds, realtime):
+    def __init__(self, build, rounds, realtime, place="/var/tmp"):
         self.rounds = rounds
         self.realtime = realtime
-        self.dir = tempfile.mkdtemp(prefix="cordon-bench-", dir="/var/tmp")
+        self.dir = tempfile.mkdtemp(prefix="cordon-bench-", dir=place)
         os.chmod(self.dir, 0o755)
+        workload.spread(self.dir)
         self.work = f"{self.dir}/work"
         self.home = f"{self.dir}/home"
         self.cordon = f"{self.dir}/cordon"
@@ -74,10 +76,10 @@ class Bench:
         subprocess.run(["gcc", "-O2", "-static", "-nostdlib", "-o", f"{self.dir}/nolibc",
                         f"{HERE}/payload_nolibc.c"], check=True)
 
-    def give_away(self):
+    def give_away(self, *paths):
         if self.is_root:
-            subprocess.run(["chown", "-R", f"{BENCH_UID}:{BENCH_UID}", self.work, self.home],
-                           check=True)
+            subprocess.run(["chown", "-R", f"{BENCH_UID}:{BENCH_UID}",
+                            *(paths or (self.work, self.home))], check=True)
 
     def drop(self):
         if not self.is_root:
@@ -258,11 +260,13 @@ def parse_arguments():
     p.add_argument("--build", default="build/release", help="build directory of meson")
     p.add_argument("--rounds", type=int, default=int(os.environ.get("ROUNDS", "150")),
                    help="rounds of the start-up tables (or variable ROUNDS; default 150)")
+    p.add_argument("--dir", default="/var/tmp", help="where to make what is measured")
     p.add_argument("--stages", action="store_true", help="show where a start spends its time")
     p.add_argument("--realtime", action="store_true",
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
-                   default="start,resident,root,calls,programs,load,idle,limits,watch,many,net",
+                   default="start,resident,root,calls,programs,load,idle,limits,watch,many,net,"
+                           "workspace",
                    help="comma-separated parts to run")
     return p.parse_args()
 
@@ -270,7 +274,8 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     started = time.monotonic()
-    b = Bench(os.path.abspath(args.build), max(args.rounds, 10), args.realtime)
+    b = Bench(os.path.abspath(args.build), max(args.rounds, 10), args.realtime,
+              os.path.abspath(args.dir))
     parts = args.only.split(",")
     try:
         if {"calls", "programs", "limits"} & set(parts):
@@ -301,6 +306,8 @@ def main():
             limits.bench_many(b)
         if "net" in parts:
             net.bench(b, joined)
+        if "workspace" in parts:
+            workspace.bench(b, joined)
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:

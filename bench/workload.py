@@ -2,6 +2,7 @@
 """Things to do inside a sandbox: a repository, a C project, a database."""
 
 import os
+import shutil
 import subprocess
 
 GIT_FILES = 3000
@@ -27,10 +28,29 @@ def write(path, text):
         f.write(text)
 
 
-def make_repository(top):
-    for i in range(GIT_FILES):
+def spread(path):
+    """Lets ext4 put what is made here elsewhere than beside it: it is slow to make files where many
+    have been removed in the last minutes, as other benchmarks do. No other filesystem knows it."""
+    chattr = shutil.which("chattr", path="/usr/bin:/usr/sbin:/sbin")
+    if chattr:
+        subprocess.run([chattr, "+T", path], check=False, stderr=subprocess.DEVNULL)
+
+
+def make_tree(top, count):
+    """Small files, at most 100 to a directory (and at most 1,000 directories)."""
+    dirs = min(max(count // 100, 1), 1000)
+    for i in range(dirs):
+        os.makedirs(f"{top}/d{i}")
+    for i in range(count):
+        with open(f"{top}/d{i % dirs}/f{i}.txt", "w", encoding="ascii") as f:
+            f.write(f"file {i}\n" * (1 + i % 7))
+
+
+def make_repository(top, files=GIT_FILES):
+    for i in range(files):
         write(f"{top}/d{i % 60}/f{i}.txt", f"file {i}\n" * 5)
-    git = ["git", "-C", top, "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
+    git = ["git", "-C", top, "-c", "user.name=bench", "-c", "user.email=bench@localhost",
+           "-c", "gc.auto=0"]
     env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
     for args in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "files"]):
         subprocess.run(git + args, check=True, env=env)
