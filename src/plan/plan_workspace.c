@@ -273,7 +273,7 @@ const char *plan_workspace_command(struct build *b, const char *command)
 	const struct plan_workspace *ws = b->in->workspace;
 	char path[PATH_MAX];
 	const char *name, *inner;
-	struct stat st;
+	struct stat st = { 0 };
 	int r;
 
 	if (!ws || !strchr(command, '/') ||

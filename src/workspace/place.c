@@ -162,7 +162,7 @@ static int give_up(int dir_fd, const char *temp, int r)
  */
 static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
 {
-	ino_t expected = ours, put, out;
+	ino_t expected = ours, put = 0, out = 0;
 	int r;
 
 	for (int i = 0; i < SWAPS_MAX; i++) {

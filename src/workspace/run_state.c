@@ -2,13 +2,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "workspace/store_internal.h"
 
 #define STATE_SIZE 256 /* with the newline; less than a sector */
-#define STATE_FORMAT "run 1 %" PRIu64 " %jd %ld %jd %ld %d %" PRIu64 " %" PRIu64
+#define STATE_HEAD "run 1 "
+#define STATE_FORMAT STATE_HEAD "%" PRIu64 " %jd %ld %jd %ld %d %" PRIu64 " %" PRIu64
 
 int run_state_write(int lock_fd, const struct ws_meta *meta)
 {
@@ -29,29 +31,44 @@ int run_state_write(int lock_fd, const struct ws_meta *meta)
 	return done == STATE_SIZE ? 0 : -ENOSPC;
 }
 
-static bool is_time(intmax_t s, long ns)
+/* The next number of the line; false: there is none. */
+static bool take(const char **at, uint64_t *ret)
 {
-	return s >= 0 && ns >= 0 && ns < 1000000000;
+	char *end;
+
+	*at += strspn(*at, " ");
+	if (**at < '0' || **at > '9')
+		return false;
+	errno = 0;
+	*ret = strtoull(*at, &end, 10);
+	*at = end;
+	return errno == 0;
+}
+
+static bool take_time(const char **at, struct timespec *ret)
+{
+	uint64_t s, ns;
+
+	if (!take(at, &s) || !take(at, &ns) || s > INT64_MAX || ns >= 1000000000)
+		return false;
+	*ret = (struct timespec){ .tv_sec = (time_t)s, .tv_nsec = (long)ns };
+	return true;
 }
 
 void run_state_read(int lock_fd, struct ws_meta *meta)
 {
 	char line[STATE_SIZE + 1] = "";
-	intmax_t used_s, started_s;
-	long used_ns, started_ns;
-	int is_dirty;
-	uint64_t runs, held_bytes, held_inodes;
+	const char *at = line + sizeof(STATE_HEAD) - 1;
+	struct ws_meta read = *meta;
+	uint64_t is_dirty;
 
 	if (pread(lock_fd, line, STATE_SIZE, 0) != STATE_SIZE || line[STATE_SIZE - 1] != '\n' ||
-	    sscanf(line, "run 1 %" SCNu64 " %jd %ld %jd %ld %d %" SCNu64 " %" SCNu64, &runs,
-		   &used_s, &used_ns, &started_s, &started_ns, &is_dirty, &held_bytes,
-		   &held_inodes) != 8 ||
-	    !is_time(used_s, used_ns) || !is_time(started_s, started_ns))
+	    strncmp(line, STATE_HEAD, sizeof(STATE_HEAD) - 1) != 0)
 		return;
-	meta->runs = runs;
-	meta->used = (struct timespec){ .tv_sec = used_s, .tv_nsec = used_ns };
-	meta->run_started = (struct timespec){ .tv_sec = started_s, .tv_nsec = started_ns };
-	meta->is_dirty = is_dirty != 0;
-	meta->held_bytes = held_bytes;
-	meta->held_inodes = held_inodes;
+	if (!take(&at, &read.runs) || !take_time(&at, &read.used) ||
+	    !take_time(&at, &read.run_started) || !take(&at, &is_dirty) ||
+	    !take(&at, &read.held_bytes) || !take(&at, &read.held_inodes))
+		return;
+	read.is_dirty = is_dirty != 0;
+	*meta = read;
 }

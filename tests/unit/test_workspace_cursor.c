@@ -76,7 +76,7 @@ static void test_cursor_deep(void)
 	tmp_make_in_memory();
 	put_deep(tmp_fd, "abc", DEPTH);
 	for (int i = 0; i < DEPTH; i++)
-		memcpy(path + (size_t)i * 4, "abc/", 4);
+		snprintf(path + (size_t)i * 4, sizeof(path) - (size_t)i * 4, "abc/");
 	REQUIRE(cursor_start(&c, tmp_fd, false) == 0);
 	CHECK_INT(cursor_goto(&c, path), 0);
 	CHECK_INT(c.depth, DEPTH);

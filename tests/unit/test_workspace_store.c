@@ -251,7 +251,7 @@ static void test_state_unsafe(void)
 	CHECK_INT(symlinkat("real", tmp_fd, "state"), 0);
 	CHECK_INT(ws_store_path(state, path, sizeof(path), true, &err), -CORDON_E_PATH);
 	CHECK(strstr(err.msg, "link"));
-	strcat(state, "/");
+	snprintf(state + strlen(state), sizeof(state) - strlen(state), "/");
 	CHECK_INT(ws_store_path(state, path, sizeof(path), true, &err), -CORDON_E_PATH);
 	CHECK_INT(unlinkat(tmp_fd, "state", 0), 0);
 	CHECK_INT(renameat(tmp_fd, "real", tmp_fd, "state"), 0);
@@ -412,11 +412,13 @@ static void test_damaged(void)
 	tmp_drop();
 }
 
+#define LIST_SIZE 256
+
 static int note_id(void *arg, const struct cordon_workspace_info *info)
 {
 	char *text = arg;
 
-	strcat(text, info->id);
+	snprintf(text + strlen(text), LIST_SIZE - strlen(text), "%s", info->id);
 	return 0;
 }
 
@@ -429,7 +431,7 @@ static int stop_at_once(void *arg, const struct cordon_workspace_info *info)
 
 static void test_list(void)
 {
-	char want[256] = "", got[256] = "";
+	char want[LIST_SIZE] = "", got[LIST_SIZE] = "";
 	int n = 0;
 
 	fx_make();
@@ -438,7 +440,8 @@ static void test_list(void)
 	for (int i = 0; i < 5; i++) {
 		const struct timespec tick = { .tv_nsec = 20000000 };
 
-		strcat(want, make_idle(NULL, CORDON_MECHANISM_OVERLAY));
+		snprintf(want + strlen(want), sizeof(want) - strlen(want), "%s",
+			 make_idle(NULL, CORDON_MECHANISM_OVERLAY));
 		nanosleep(&tick, NULL); /* another tick of the clock that dates them */
 	}
 	/* Others' things are not taken for workspaces. */

@@ -53,7 +53,7 @@ static void remove_hostile(void)
 		char path[128] = "c";
 
 		for (int k = 1; k < i; k++)
-			strcat(path, "/c");
+			snprintf(path + strlen(path), sizeof(path) - strlen(path), "/c");
 		CHECK_INT(fchmodat(tree, path, 0000, 0), 0);
 	}
 	close(tree);
@@ -122,7 +122,7 @@ static void test_remove_wide(void)
 		snprintf(name, sizeof(name), "dir-%d", i);
 		if (mkdirat(dirs, name, 0700) < 0)
 			abort();
-		strcat(name, "/f");
+		snprintf(name, sizeof(name), "dir-%d/f", i);
 		if (mknodat(dirs, name, S_IFREG | 0600, 0) < 0)
 			abort();
 	}
@@ -143,7 +143,7 @@ static void remove_partly(void)
 
 		snprintf(name, sizeof(name), "tree/%d", i);
 		put_dir(tmp_fd, name, 0755);
-		strcat(name, "/f");
+		snprintf(name, sizeof(name), "tree/%d/f", i);
 		put_text(tmp_fd, name, "x", 0644);
 	}
 	put_dir(tmp_fd, "tree/4/mounted", 0755);
@@ -531,7 +531,7 @@ static void test_copy_deep(void)
 	CHECK_INT(copy.files, DEPTH + 1);
 	close(tree);
 	for (int i = 0; i < DEPTH; i++)
-		memcpy(path + (size_t)i * 2, "d/", 2);
+		snprintf(path + (size_t)i * 2, sizeof(path) - (size_t)i * 2, "d/");
 	int to = open_dir(tmp_fd, "copy");
 
 	REQUIRE(cursor_start(&c, to, false) == 0);
