@@ -5,7 +5,7 @@
  *
  * The proof is a marker file that the command creates in a write grant. The loop ends with the
  * first run in which no call failed any more, and that one must have left the marker (the positive
- * control).
+ * control). In a workspace it is a change, and the directory itself never has it.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,18 +31,34 @@ struct outcome {
 	int start_error; /* 0 = it started */
 	int kind, error_code;
 	int fired; /* supervisor's side: the fault was used up */
+	int has_run;
+	int is_copy; /* there was no overlay to be had */
 };
 
-static int marker_exists(void)
-{
-	return access(marker, F_OK) == 0;
-}
+static int with_terminal, with_net, with_workspace;
+static char state[] = "/tmp/cordon-torture-XXXXXX";
 
-static int with_terminal, with_net;
+/* The command has run: it left its marker, where it may. */
+static int find_marker(const struct cordon_result *res)
+{
+	const struct cordon_run_workspace *info = res ? res->workspace : NULL;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	int is_there = access(marker, F_OK) == 0;
+	struct cordon_workspace *ws;
+
+	if (!with_workspace)
+		return is_there;
+	CHECK_MSG(!is_there, "the directory itself was written to");
+	if (!info || !info->is_kept)
+		return 0;
+	CHECK_INT(cordon_workspace_open(state, info->id, &ws, &err), 0);
+	CHECK_MSG(cordon_workspace_discard(ws, &err) == 0, "%s", err.msg);
+	return info->is_settled && info->summary.added == 1;
+}
 
 static void run_once(const char *level, long outside_nth, long init_nth, struct outcome *ret)
 {
-	const char *argv[] = { "/bin/sh", "-c", "echo ran > \"$0\"", marker, NULL };
+	const char *argv[] = { "/bin/sh", "-c", "echo ran > marker", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_launcher *launcher = NULL;
@@ -53,12 +69,15 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	memset(ret, 0, sizeof(*ret));
 	CHECK_INT(cordon_policy_new(&policy, &err), 0);
 	CHECK_INT(cordon_policy_set(policy, "isolation", level, &err), 0);
-	CHECK_INT(cordon_policy_set(policy, "fs.write", dir, &err), 0);
+	CHECK_INT(
+		cordon_policy_set(policy, with_workspace ? "fs.workspace" : "fs.write", dir, &err),
+		0);
 	if (with_net)
 		CHECK_INT(cordon_policy_set(policy, "net.allow", "example.com", &err), 0);
 	options.argv = argv;
 	options.cwd = dir;
 	options.home = "/nonexistent";
+	options.state_dir = state;
 	options.out.mode = CORDON_STREAM_CAPTURE;
 	options.err.mode = with_terminal ? CORDON_STREAM_JOIN : CORDON_STREAM_CAPTURE;
 	options.terminal = with_terminal;
@@ -76,6 +95,9 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 		ret->kind = cordon_run_result(run)->kind;
 		ret->error_code = cordon_run_result(run)->error.code;
 	}
+	ret->is_copy = run && cordon_run_result(run) && cordon_run_result(run)->workspace &&
+		       cordon_run_result(run)->workspace->mechanism != CORDON_MECHANISM_OVERLAY;
+	ret->has_run = find_marker(ret->start_error ? NULL : cordon_run_result(run));
 	cordon_run_free(run);
 	cordon_launcher_free(launcher);
 	cordon_policy_free(policy);
@@ -83,21 +105,29 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 
 static void fail_each_in_init(const char *level)
 {
+	int n_copies = 0;
 	struct outcome o;
 
 	for (long n = 1; n < CALLS_MAX; n++) {
 		run_once(level, 0, n, &o);
 		if (o.start_error)
 			continue; /* init had gone before it was told everything */
+		/* An overlay that is refused is no failure: a copy does. */
+		if (o.kind == CORDON_KIND_EXITED && o.is_copy && strcmp(level, "landlock") != 0) {
+			CHECK(o.has_run);
+			n_copies++;
+			continue;
+		}
 		if (o.kind == CORDON_KIND_EXITED) {
-			CHECK(marker_exists());
+			CHECK(o.has_run);
 			CHECK(n > 50);
+			CHECK(!with_workspace || !strcmp(level, "landlock") || n_copies > 0);
 			printf("# %s: %ld calls of init failed one by one\n", level, n - 1);
 			return;
 		}
 		CHECK(o.kind == CORDON_KIND_SANDBOX_ERROR || o.kind == CORDON_KIND_SPAWN_FAILED);
 		CHECK(o.error_code != 0);
-		CHECK(!marker_exists());
+		CHECK(!o.has_run);
 	}
 	CHECK(!"the loop must end");
 }
@@ -110,7 +140,7 @@ static void fail_each_outside(const char *level)
 		run_once(level, n, 0, &o);
 		if (!o.fired) {
 			CHECK_INT(o.start_error, 0);
-			CHECK(marker_exists());
+			CHECK(o.has_run);
 			CHECK(n > 10);
 			printf("# %s: %ld calls of the supervisor failed one by one\n", level,
 			       n - 1);
@@ -120,7 +150,7 @@ static void fail_each_outside(const char *level)
 		CHECK(o.start_error || o.kind == CORDON_KIND_EXITED ||
 		      o.kind == CORDON_KIND_SANDBOX_ERROR);
 		if (o.start_error || o.kind != CORDON_KIND_EXITED)
-			CHECK(!marker_exists());
+			CHECK(!o.has_run);
 	}
 	CHECK(!"the loop must end");
 }
@@ -165,13 +195,22 @@ static void test_net(void)
 	with_net = 0;
 }
 
-static void test_nothing_left(void)
+static void test_workspace(void)
 {
-	DIR *d = opendir(dir);
+	with_workspace = 1;
+	fail_each_in_init("namespaces");
+	fail_each_in_init("landlock");
+	fail_each_outside("namespaces");
+	fail_each_outside("landlock");
+	with_workspace = 0;
+}
+
+static void check_empty(const char *path)
+{
+	DIR *d = opendir(path);
 	struct dirent *entry;
 	int left = 0;
 
-	unlink(marker);
 	while (d && (entry = readdir(d)))
 		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..")) {
 			printf("# left behind: %s\n", entry->d_name);
@@ -179,14 +218,26 @@ static void test_nothing_left(void)
 		}
 	closedir(d);
 	CHECK_INT(left, 0);
-	CHECK_INT(rmdir(dir), 0);
+	CHECK_INT(rmdir(path), 0);
+}
+
+static void test_nothing_left(void)
+{
+	char store[sizeof(state) + 16];
+
+	unlink(marker);
+	check_empty(dir);
+	snprintf(store, sizeof(store), "%s/workspaces", state);
+	check_empty(store);
+	check_empty(state);
 }
 
 static void test_setup(void)
 {
 	CHECK(mkdtemp(dir) != NULL);
+	CHECK(mkdtemp(state) != NULL);
 	snprintf(marker, sizeof(marker), "%s/marker", dir);
 }
 
 TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
-	 test_outside_landlock, test_terminal, test_net, test_nothing_left)
+	 test_outside_landlock, test_terminal, test_net, test_workspace, test_nothing_left)
