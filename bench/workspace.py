@@ -70,7 +70,7 @@ def ways(b, trees):
     found = {
         "bare": lambda base: [],
         "write grant": lambda base: [b.cordon, "run", "-q", *grants, "-w", base, "--"],
-        # Kept for now: ext4 is slow to make files where many have just been removed.
+        # Removed with all trees in the end: ext4 is slow to make files where many have just been removed.
         "workspace": lambda base: [b.cordon, "run", "-q", *grants, "--workspace", base, "--"],
     }
     if contenders.sandlock():

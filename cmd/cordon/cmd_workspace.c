@@ -10,6 +10,7 @@
 #include "out.h"
 #include "verbs.h"
 #include "workspace.h"
+#include "workspace/changes.h"
 
 static int no_operands(const struct parsed *args, struct cordon_error *err)
 {
@@ -88,9 +89,9 @@ static void list_one(struct lister *l, const struct cordon_workspace_info *info,
 
 	if (l->is_json) {
 		json_open_object(&l->w, NULL);
-		info_to_json(&l->w, info);
+		ws_info_json(&l->w, info);
 		if (has_summary)
-			summary_to_json(&l->w, "summary", s);
+			ws_summary_json(&l->w, s);
 		else
 			json_null(&l->w, "summary");
 		json_string(&l->w, "error", has_summary ? NULL : err->msg);
@@ -234,8 +235,8 @@ int cmd_workspace_status(const struct parsed *args)
 	if (parsed_has(args, OPT_JSON)) {
 		json_writer_init(&w, &sb, 0);
 		json_open_object(&w, NULL);
-		info_to_json(&w, cordon_workspace_info(ws));
-		summary_to_json(&w, "summary", &t.s);
+		ws_info_json(&w, cordon_workspace_info(ws));
+		ws_summary_json(&w, &t.s);
 		json_uint(&w, "bytes", t.bytes);
 		json_close_object(&w);
 		strbuf_putc(&sb, '\n');

@@ -258,35 +258,6 @@ void add_summary(struct strbuf *sb, const struct cordon_summary *s)
 		strbuf_puts(sb, "nothing");
 }
 
-void summary_to_json(struct json_writer *w, const char *key, const struct cordon_summary *s)
-{
-	json_open_object(w, key);
-	json_uint(w, "added", s->added);
-	json_uint(w, "modified", s->modified);
-	json_uint(w, "deleted", s->deleted);
-	json_uint(w, "renamed", s->renamed);
-	json_uint(w, "mode", s->mode);
-	json_uint(w, "symlink", s->symlink);
-	json_uint(w, "type", s->type);
-	json_uint(w, "risky", s->risky);
-	json_uint(w, "refused", s->refused);
-	json_close_object(w);
-}
-
-void info_to_json(struct json_writer *w, const struct cordon_workspace_info *info)
-{
-	json_string(w, "id", info->id);
-	json_string(w, "name", info->name);
-	json_string(w, "base", info->base);
-	json_string(w, "parent", info->parent);
-	json_string(w, "mechanism", cordon_mechanism_name(info->mechanism));
-	json_bool(w, "in_use", info->in_use);
-	json_bool(w, "commit_begun", info->commit_begun);
-	json_uint(w, "runs", info->runs);
-	json_int(w, "created", info->created_s);
-	json_int(w, "used", info->used_s);
-}
-
 /* Questions */
 
 int read_answer(char *buf, size_t size)

@@ -42,9 +42,6 @@ void add_risks(struct strbuf *sb, unsigned risks);
 uint64_t summary_total(const struct cordon_summary *s);
 /* "3 added, 1 deleted"; "nothing" */
 void add_summary(struct strbuf *sb, const struct cordon_summary *s);
-void summary_to_json(struct json_writer *w, const char *key, const struct cordon_summary *s);
-/* id, name, base, parent, mechanism ... into an open object. */
-void info_to_json(struct json_writer *w, const struct cordon_workspace_info *info);
 
 /* The table of `cordon workspace diff` on @fd. */
 int workspace_show_changes(struct cordon_workspace *ws, int fd, struct cordon_error *err);

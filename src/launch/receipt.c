@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "launch/launch.h"
+#include "workspace/changes.h"
 
 static void write_output(struct json_writer *w, const struct cordon_result *res)
 {
@@ -107,13 +108,10 @@ static void write_published(struct json_writer *w, const struct cordon_result *r
 
 static void write_workspace(struct json_writer *w, const struct cordon_run_workspace *ws)
 {
-	const struct cordon_summary *s;
-
 	if (!ws) {
 		json_null(w, "workspace");
 		return;
 	}
-	s = &ws->summary;
 	json_open_object(w, "workspace");
 	json_string(w, "id", ws->id);
 	json_string(w, "name", ws->name);
@@ -121,21 +119,10 @@ static void write_workspace(struct json_writer *w, const struct cordon_run_works
 	json_string(w, "mechanism", cordon_mechanism_name(ws->mechanism));
 	json_bool(w, "kept", ws->is_kept);
 	json_string(w, "outcome", ws->outcome);
-	if (ws->is_settled) {
-		json_open_object(w, "summary");
-		json_uint(w, "added", s->added);
-		json_uint(w, "modified", s->modified);
-		json_uint(w, "deleted", s->deleted);
-		json_uint(w, "renamed", s->renamed);
-		json_uint(w, "mode", s->mode);
-		json_uint(w, "symlink", s->symlink);
-		json_uint(w, "type", s->type);
-		json_uint(w, "risky", s->risky);
-		json_uint(w, "refused", s->refused);
-		json_close_object(w);
-	} else {
+	if (ws->is_settled)
+		ws_summary_json(w, &ws->summary);
+	else
 		json_null(w, "summary");
-	}
 	if (ws->changes)
 		json_raw(w, "changes", ws->changes);
 	json_close_object(w);

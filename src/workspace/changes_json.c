@@ -79,25 +79,22 @@ static void write_change(struct json_writer *w, const struct cordon_change *c)
 	json_close_object(w);
 }
 
-static void write_summary(struct json_writer *w, const struct ws_changes *changes)
+void ws_summary_json(struct json_writer *w, const struct cordon_summary *s)
 {
-	struct cordon_summary s;
-
-	ws_summarise(changes, &s);
 	json_open_object(w, "summary");
-	json_uint(w, "added", s.added);
-	json_uint(w, "modified", s.modified);
-	json_uint(w, "deleted", s.deleted);
-	json_uint(w, "renamed", s.renamed);
-	json_uint(w, "mode", s.mode);
-	json_uint(w, "symlink", s.symlink);
-	json_uint(w, "type", s.type);
-	json_uint(w, "risky", s.risky);
-	json_uint(w, "refused", s.refused);
+	json_uint(w, "added", s->added);
+	json_uint(w, "modified", s->modified);
+	json_uint(w, "deleted", s->deleted);
+	json_uint(w, "renamed", s->renamed);
+	json_uint(w, "mode", s->mode);
+	json_uint(w, "symlink", s->symlink);
+	json_uint(w, "type", s->type);
+	json_uint(w, "risky", s->risky);
+	json_uint(w, "refused", s->refused);
 	json_close_object(w);
 }
 
-static void write_info(struct json_writer *w, const struct cordon_workspace_info *info)
+void ws_info_json(struct json_writer *w, const struct cordon_workspace_info *info)
 {
 	json_string(w, "id", info->id);
 	json_string(w, "name", info->name);
@@ -151,6 +148,7 @@ int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret
 			     struct cordon_error *err)
 {
 	struct strbuf out = STRBUF_INIT;
+	struct cordon_summary summary;
 	struct ws_changes changes;
 	struct json_writer w;
 	int r = ws_collect(ws, &changes, err);
@@ -160,8 +158,9 @@ int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret
 	out.max = JSON_BYTES_MAX;
 	json_writer_init(&w, &out, pretty);
 	json_open_object(&w, NULL);
-	write_info(&w, cordon_workspace_info(ws));
-	write_summary(&w, &changes);
+	ws_info_json(&w, cordon_workspace_info(ws));
+	ws_summarise(&changes, &summary);
+	ws_summary_json(&w, &summary);
 	r = write_changes(&w, "changes", &changes);
 	json_close_object(&w);
 	if (pretty)
