@@ -7,6 +7,7 @@
  * is shown for what it is.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -24,6 +25,8 @@
 #define COLOR_OFF "\033[0m"
 #define FLUSH_AT 65536
 #define BAR_MAX 40
+#define PATCH_MAX (256 << 20)
+#define PATCH_PIECE (1 << 20) /* more is never written at once */
 
 enum line_kind {
 	LINE_HEAD = 0, /* of a file */
@@ -109,28 +112,41 @@ static int next_line(struct reader *r)
 	return 1;
 }
 
-/* The patch as one piece of memory. */
+static int refuse_large(struct cordon_error *err)
+{
+	cordon_err(err, CORDON_E_STATE, 0, "the patch is larger than %d MiB", PATCH_MAX >> 20);
+	cordon_err_hint(err,
+			"name single paths, or write it to a file: cordon workspace diff --patch "
+			"> FILE");
+	return -CORDON_E_STATE;
+}
+
+/* The patch as one piece of memory, which cannot grow beyond its size. */
 static int load(const struct patch_source *source, struct reader *ret, struct cordon_error *err)
 {
-	int fd = memfd_create("patch", MFD_CLOEXEC);
+	int fd = memfd_create("patch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *map = NULL;
-	struct stat st = { 0 };
+	off_t len = 0;
 	int r;
 
-	if (fd < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make a memory file");
-	r = source->make(source->arg, fd, err);
-	if (r >= 0 && fstat(fd, &st) < 0)
-		r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot read the patch");
-	if (r >= 0 && st.st_size) {
-		map = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (fd < 0 || ftruncate(fd, PATCH_MAX) < 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW) < 0) {
+		r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make a memory file");
+	} else {
+		r = source->make(source->arg, fd, err);
+		len = lseek(fd, 0, SEEK_CUR);
+		if (r < 0 && len > PATCH_MAX - PATCH_PIECE)
+			r = refuse_large(err);
+	}
+	if (r >= 0 && len > 0) {
+		map = mmap(NULL, (size_t)len, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (map == MAP_FAILED)
 			r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot read the patch");
 	}
-	close(fd);
+	if (fd >= 0)
+		close(fd);
 	if (r < 0)
 		return r;
-	*ret = (struct reader){ .p = map, .end = (const char *)map + st.st_size };
+	*ret = (struct reader){ .p = map, .end = (const char *)map + len };
 	return r;
 }
 

@@ -298,3 +298,13 @@ def test_marks_of_the_guest(desk):
     assert sorted(os.listdir(desk.base / "d")) == ["e", "inner"]
     assert os.getxattr(desk.base / "file", "user.mine") == b"1"
     gone(desk)
+
+
+@pytest.mark.slow
+def test_large_patch(me):
+    """What is held in memory has a size; what goes to a file has none."""
+    desk = make_desk(me, "namespaces")
+    guest(desk, "for i in range(100): open(f'{i}', 'w').write(('x' * 99 + chr(10)) * 30000)")
+    desk.fails("diff", "--stat", "n", timeout=300, says=["larger than 256 MiB", "> FILE"])
+    assert len(desk.ok("diff", "--patch", "n", timeout=300)) > 300_000_000
+    gone(desk)
