@@ -215,15 +215,17 @@ char *rig_list(const char *root)
 
 /* --- the workspace --- */
 
+/* Stamps are never later than the exact clock, and never earlier than the coarse one. */
 void rig_tick(void)
 {
-	struct timespec start, now, ms = { .tv_nsec = 1000000 };
+	struct timespec apart, now, ms = { .tv_nsec = 1000000 };
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &start);
+	clock_gettime(CLOCK_REALTIME, &apart);
 	do {
 		nanosleep(&ms, NULL);
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	} while (now.tv_sec == start.tv_sec && now.tv_nsec == start.tv_nsec);
+	} while (now.tv_sec < apart.tv_sec ||
+		 (now.tv_sec == apart.tv_sec && now.tv_nsec <= apart.tv_nsec));
 }
 
 static const char *where = "/tmp";

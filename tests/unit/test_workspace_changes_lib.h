@@ -125,20 +125,21 @@ UNUSED static void put_opaque(const char *path)
 	set_attribute(path, "user.overlay.opaque", "y");
 }
 
-/* Every time stamp from here on differs from every one before. */
+/*
+ * A time that every stamp so far is older than, and every one from here on younger. Stamps are
+ * never later than the exact clock, and never earlier than the coarse one, which may lag by more
+ * than a tick on a busy machine.
+ */
 UNUSED static struct timespec tick(void)
 {
-	struct timespec before, now;
+	struct timespec apart, now;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &before);
+	clock_gettime(CLOCK_REALTIME, &apart);
 	do
 		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
-	before = now;
-	do
-		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	while (now.tv_sec == before.tv_sec && now.tv_nsec == before.tv_nsec);
-	return before;
+	while (now.tv_sec < apart.tv_sec ||
+	       (now.tv_sec == apart.tv_sec && now.tv_nsec <= apart.tv_nsec));
+	return apart;
 }
 
 static void open_ws(struct cordon_workspace *ws, int mechanism)
