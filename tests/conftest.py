@@ -75,12 +75,29 @@ class Process(subprocess.Popen):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    config.addinivalue_line("markers", "once: long, and the same whoever calls: as a user only")
+
+
+def pytest_collection_modifyitems(config, items):
+    again = [i for i in items if i.get_closest_marker("once") and "[root" in i.name]
+    if again:
+        config.hook.pytest_deselected(items=again)
+        items[:] = [i for i in items if i not in again]
 
 
 def pytest_sessionstart(session):
     # Orphans of a killed cordon become our children, so a survivor cannot hide from `survivors()`.
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.umask(0o022)
+
+
+def library():
+    """The shared library: what was installed, or what was built."""
+    for where in (os.environ.get("CORDON_PREFIX"), ROOT / "build/release/src"):
+        found = sorted(pathlib.Path(where).glob("**/libcordon.so*")) if where else []
+        if found:
+            return found[0]
+    return unavailable("there is no libcordon.so")
 
 
 # --- who, at which level -------------------------------------------------------------------------

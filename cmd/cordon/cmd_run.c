@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "base/path.h"
 #include "explain.h"
 #include "network.h"
 #include "out.h"
@@ -308,6 +309,28 @@ static int orphans_are_collected(void)
 	return 0;
 }
 
+/* The library wants an absolute path. */
+static int private_option(const struct parsed *args, struct cordon_run_options *options,
+			  struct cordon_error *err)
+{
+	const char *typed = parsed_value(args, OPT_PRIVATE);
+	static char path[PATH_MAX];
+	char cwd[PATH_MAX];
+	int r;
+
+	if (!typed)
+		return 0;
+	if (!*typed) {
+		cordon_err(err, CORDON_E_USAGE, 0, "--private without a directory has no meaning");
+		return -CORDON_E_USAGE;
+	}
+	r = getcwd(cwd, sizeof(cwd)) ? path_normalise(cwd, typed, path, sizeof(path)) : -errno;
+	if (r < 0)
+		return cordon_err(err, CORDON_E_PATH, -r, "the private directory '%s'", typed);
+	options->private_dir = path;
+	return 0;
+}
+
 int cmd_run(const struct parsed *args)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -331,7 +354,8 @@ int cmd_run(const struct parsed *args)
 	if (make_policy(s, &err) < 0 || cordon_launcher_new(&s->launcher, &err) < 0)
 		return fail(s, &err);
 	run_options_init(&options, args, home, sizeof(home));
-	if (workspace_options(args, s->policy, &options, &err) < 0)
+	if (workspace_options(args, s->policy, &options, &err) < 0 ||
+	    private_option(args, &options, &err) < 0)
 		return fail(s, &err);
 	choose_streams(s, &options);
 	if (parsed_has(args, OPT_DRY_RUN))

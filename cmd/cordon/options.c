@@ -47,6 +47,8 @@ const struct option option_table[OPT_MAX] = {
 		"keep, commit (on success) or discard the changes" },
 	[OPT_DIFF] = { "diff", 0, GROUP_FILES, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"list what was changed, at the end" },
+	[OPT_PRIVATE] = { "private", 0, GROUP_FILES, COMPLETE_DIR, RUN, "DIR", NULL, NULL,
+		"keep its /tmp and home in DIR, for later runs" },
 	[OPT_NO_PROTECT] = { "no-protect", 0, GROUP_FILES, COMPLETE_NONE, POLICY, NULL,
 		"fs.protect", NULL,
 		"let it write git hooks, shell and editor config" },

@@ -4,7 +4,9 @@
 #define CORDON_CORDON_H
 
 #include <cordon/check.h>
+#include <cordon/confine.h>
 #include <cordon/error.h>
+#include <cordon/files.h>
 #include <cordon/policy.h>
 #include <cordon/run.h>
 #include <cordon/version.h>

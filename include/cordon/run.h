@@ -100,6 +100,20 @@ struct cordon_run_options {
 	int workspace_changes; /* 1: the result lists what was changed */
 	const char *state_dir; /* where workspaces are kept; NULL = $XDG_STATE_HOME/cordon or
 				  ~/.local/state/cordon by the process's environment */
+	/*
+	 * 1: nothing is executed (`argv` does not matter). Instead the run serves the protocol of
+	 * cordon/files.h on its standard input and output: files as a command of this policy would
+	 * see them, with the rights it would have. Not together with `terminal`.
+	 */
+	int files;
+	/*
+	 * A directory of the caller's (absolute) that keeps the private part of the view from run
+	 * to run: its `tmp` is /tmp, its `home` the home directory (level landlock: TMPDIR and
+	 * HOME). It is made if it is missing, and so are these two. limits.disk holds over both
+	 * together, with what is there already. Several runs may use one at the same time. NULL =
+	 * fresh memory for each run. cordon_private_remove() removes one.
+	 */
+	const char *private_dir;
 };
 
 /* What becomes of processes that the command leaves behind when it ends. */
@@ -233,6 +247,10 @@ const char *const *cordon_run_notes(const struct cordon_run *run);
 /** Handles what happened; never blocks. 0 = still running, 1 = the result is complete. */
 int cordon_run_process(struct cordon_run *run, struct cordon_error *err);
 
+/** 1 = the result is complete and no process is left. With CORDON_ORPHANS_KEEP the second may come
+ * later than the first: cordon_run_fd() polls readable then, and cordon_run_process() finds out. */
+int cordon_run_is_over(struct cordon_run *run);
+
 /** Processes until the run is over or @timeout_ms passed (-1 = no limit). 0 = still running. */
 int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err);
 
@@ -257,6 +275,11 @@ const struct cordon_result *cordon_run_result(const struct cordon_run *run);
 
 /** Ends the run if it is not over, and frees it. NULL is fine. */
 void cordon_run_free(struct cordon_run *run);
+
+/** Removes a private directory (cordon_run_options.private_dir) with all that runs left in it. One
+ * that does not exist is no error; one that a run still uses may be half removed, which is. A
+ * directory that holds anything else is left as it is (CORDON_E_PATH). */
+int cordon_private_remove(const char *dir, struct cordon_error *err);
 
 /** The receipt as JSON. @with_output: with stdout and stderr. Free with cordon_free(). */
 int cordon_result_to_json(const struct cordon_result *result, int with_output, char **ret,

@@ -59,6 +59,7 @@
 #define HURRY_CPU_NS (100 * MS)
 #define HURRY_MAX_NS (1500 * MS)
 #define END_NS (20 * MS)
+#define END_FIRST_NS (400 * MS) /* nothing is known yet */
 #define SIGKILL_NR 9
 #define POLL_IN 1
 #define WAIT_FLAGS 0x40000001 /* WNOHANG, __WALL */
@@ -71,8 +72,8 @@ struct amount {
 static struct {
 	struct init in;		 /* errors of its looks are not init's */
 	const struct init *live; /* the real one */
-	struct amount used, total, outside, start, base, hidden;
-	int is_done, is_looked;
+	struct amount used, total, outside, start, base, hidden, own;
+	int is_done, is_looked, is_blind;
 } work;
 
 static struct {
@@ -84,14 +85,16 @@ static struct {
 	struct amount base;	  /* the part of it that is not charged: a copy's */
 	struct amount outside;	  /* of the file system, others' */
 	struct amount hidden;	  /* what was found that has no name */
+	struct amount own;	  /* what has one in directories that are kept */
 	struct amount margin;
 	uint64_t counted_ns, cost_ns, found_ns, began_ns;
 	uint64_t noted; /* by rest_note() */
 	int is_known;	/* what the workspace held before */
-	int is_copy;
+	int is_copy;	/* the workspace is one, or there is none */
 	int has_inodes; /* the file system tells their number */
 	int pid_fd;	/* of a count that is under way; 0 = none */
 	int n_over;	/* counts in a row that were too high */
+	int is_blind;	/* something could not be looked into */
 } disk;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -137,67 +140,42 @@ static int is_over(struct amount a)
 	return a.bytes > disk.limit.bytes || a.inodes > disk.limit.inodes;
 }
 
-/* ---- finding it ---- */
-
 static void close_fd(long fd)
 {
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
-long disk_take_layers(struct init *in, int dir_fd)
-{
-	long fd = raw4(__NR_openat, dir_fd, "upper",
-		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-
-	if (fd >= 0)
-		in->layer_fd = (int)fd;
-	return fd < 0 ? fd : 0;
-}
-
-static long note_device(int fd, uint64_t *ret)
-{
-	struct statx st;
-	long r = raw5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_INO, &st);
-
-	*ret = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor;
-	return r;
-}
-
-long disk_open(struct init *in)
-{
-	const struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-				      .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-	long fd, r;
-
-	if (!in->plan->workspace || !in->limits.disk_bytes)
-		return 0;
-	in->workspace = str_at(in, in->plan->workspace);
-	fd = raw4(__NR_openat2, AT_FDCWD, in->workspace, &how, sizeof(how));
-	if (fd < 0)
-		return fd;
-	disk.is_copy = in->layer_fd < 0;
-	if (disk.is_copy)
-		in->layer_fd = (int)fd;
-	r = note_device((int)fd, &in->layer_devs[0]);
-	if (r == 0)
-		r = note_device(in->layer_fd, &in->layer_devs[1]);
-	if (!disk.is_copy)
-		close_fd(fd);
-	return r;
-}
-
 /* ---- counting ---- */
 
+/* Does an earlier one lie on the same file system? */
+static int is_seen(const struct init *in, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (in->watched[k].devs[1] == in->watched[i].devs[1])
+			return 1;
+	return 0;
+}
+
+/* Of all file systems that are written to. */
 static long used_now(const struct init *in, struct amount *ret)
 {
 	struct statfs st;
-	long r = raw_syscall(__NR_fstatfs, in->layer_fd, RAW_ARG(&st), 0, 0, 0, 0);
 
-	if (r < 0)
-		return r;
-	ret->bytes = above((uint64_t)st.f_blocks, (uint64_t)st.f_bfree) * (uint64_t)st.f_bsize;
-	ret->inodes = above((uint64_t)st.f_files, (uint64_t)st.f_ffree);
-	disk.has_inodes = st.f_files != 0;
+	*ret = (struct amount){ 0, 0 };
+	disk.has_inodes = 1;
+	for (int i = 0; i < in->n_watched; i++) {
+		long r;
+
+		if (is_seen(in, i))
+			continue;
+		r = raw_syscall(__NR_fstatfs, in->watched[i].fd, RAW_ARG(&st), 0, 0, 0, 0);
+		if (r < 0)
+			return r;
+		ret->bytes +=
+			above((uint64_t)st.f_blocks, (uint64_t)st.f_bfree) * (uint64_t)st.f_bsize;
+		ret->inodes += above((uint64_t)st.f_files, (uint64_t)st.f_ffree);
+		disk.has_inodes &= st.f_files != 0;
+	}
 	return 0;
 }
 
@@ -226,7 +204,8 @@ static void add_hidden(struct amount named, struct amount before, int is_blind)
 	struct held held;
 
 	work.hidden = amount_least(disk.hidden, unexplained);
-	work.is_looked = must_find(named, unexplained, now_ns());
+	/* What is locked away would be forgotten when the run is over. */
+	work.is_looked = is_blind || must_find(named, unexplained, now_ns());
 	if (!work.is_looked)
 		return;
 	held_find(&work.in, work.live, &held);
@@ -244,21 +223,51 @@ static void add_hidden(struct amount named, struct amount before, int is_blind)
 					    amount_sum(named, work.hidden));
 }
 
+/* What has a name, in the workspace and in directories that are kept. */
+static long count_named(struct amount *ret_workspace, struct amount *ret_own, int *ret_is_blind)
+{
+	*ret_workspace = *ret_own = (struct amount){ 0, 0 };
+	*ret_is_blind = 0;
+	for (int i = 0; i < work.in.n_watched; i++) {
+		const struct watched *w = &work.in.watched[i];
+		struct amount *ret = w->is_own ? ret_own : ret_workspace;
+		struct layer_count layer;
+		long r = layer_count(w->fd, &layer);
+
+		if (r < 0)
+			return r;
+		*ret = amount_sum(*ret, (struct amount){ layer.bytes, layer.inodes });
+		*ret_is_blind |= layer.is_blind;
+	}
+	return 0;
+}
+
+/* Of a copy that is not charged which was there before: what came since may all be its own. */
+static struct amount base_of(struct amount workspace)
+{
+	if (!disk.is_copy)
+		return (struct amount){ 0, 0 };
+	if (disk.is_known)
+		return disk.base;
+	return amount_above(workspace, amount_above(work.used, disk.used_start));
+}
+
 static int count(void *arg)
 {
-	struct layer_count layer;
-	struct amount named, before;
+	struct amount named, workspace, before;
+	int is_blind;
 
 	(void)arg;
 	work.in.counter_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
-	if (used_now(&work.in, &before) < 0 || layer_count(work.in.layer_fd, &layer) < 0 ||
+	if (used_now(&work.in, &before) < 0 || count_named(&workspace, &work.own, &is_blind) < 0 ||
 	    used_now(&work.in, &work.used) < 0)
 		return 1;
-	named = (struct amount){ layer.bytes, layer.inodes };
+	named = amount_sum(workspace, work.own);
 	work.start = held_before(named, work.used);
 	work.outside = disk.is_known ? disk.outside : amount_above(disk.used_start, work.start);
-	work.base = disk.is_copy ? work.start : (struct amount){ 0, 0 };
-	add_hidden(named, before, layer.is_blind);
+	work.base = base_of(workspace);
+	add_hidden(named, before, is_blind);
+	work.is_blind = is_blind;
 	work.total = amount_above(amount_sum(named, work.hidden), work.base);
 	__atomic_store_n(&work.is_done, 1, __ATOMIC_RELEASE);
 	return 0;
@@ -342,6 +351,8 @@ static void take_count(struct init *in, uint64_t now)
 		disk.base = work.base;
 		disk.outside = work.outside;
 		disk.hidden = work.hidden;
+		disk.own = work.own;
+		disk.is_blind = work.is_blind;
 		disk.is_known = 1;
 		if (work.is_looked)
 			disk.found_ns = now;
@@ -406,27 +417,34 @@ static uint64_t interval(const struct init *in)
 	return most(ns, TICK_MIN_NS);
 }
 
-void disk_start(struct init *in, uint64_t now)
+int disk_start(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
 	char text[64];
 	long r;
 
 	disk.limit = (struct amount){ l->disk_bytes, l->disk_inodes };
+	disk.is_copy = in->layer_fd < 0;
 	r = used_now(in, &disk.used_start);
 	if (r < 0) {
 		in->watch_error = r;
-		return;
+		return 0;
 	}
 	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
 	disk.used = disk.used_start;
-	disk.is_known = !disk.is_copy && l->held_bytes != WIRE_UNKNOWN;
+	/* A copy's part of it has to be counted. */
+	disk.is_known = l->held_bytes != WIRE_UNKNOWN && !(disk.is_copy && in->plan->workspace);
 	if (disk.is_known) {
 		disk.start = disk.total = (struct amount){ l->held_bytes, l->held_inodes };
 		disk.outside = amount_above(disk.used_start, disk.start);
+		if (!in->plan->workspace)
+			disk.own = disk.start;
 	}
 	disk.counted_ns = disk.found_ns = now;
 	set_margin();
+	/* A count will tell whether that is still so. */
+	disk.n_over = is_over(disk.total);
+	return disk.n_over;
 }
 
 /* Less, while the file system fills up and the count has been at it, not only waiting for its turn.
@@ -460,9 +478,10 @@ uint64_t disk_tick(struct init *in, uint64_t now)
 void disk_end(struct init *in)
 {
 	uint32_t limit = in->report.limit; /* what ended it, if anything did */
-	struct amount used;
+	uint64_t wait_ns = disk.is_known ? END_NS : END_FIRST_NS;
+	struct amount used, uncounted = { 0, 0 };
 
-	if (in->layer_fd < 0)
+	if (!in->n_watched)
 		return;
 	if (disk.pid_fd)
 		look_after_count(in, disk.began_ns + PATIENCE_NS + 1, 0, PATIENCE_NS);
@@ -470,13 +489,25 @@ void disk_end(struct init *in)
 	    (!disk.is_known || used.bytes != disk.used.bytes || used.inodes != disk.used.inodes)) {
 		begin_count(in, now_ns());
 		if (disk.pid_fd)
-			look_after_count(in, disk.began_ns + END_NS + 1, END_NS, END_NS);
+			look_after_count(in, disk.began_ns + wait_ns + 1, wait_ns, wait_ns);
+		/* Short runs could fill a disk otherwise, one after the other. */
+		if (!__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
+			uncounted = amount_above(used, disk.used);
 	}
 	in->report.limit = limit;
 	if (is_over(disk.total))
 		in->report.hits |= WIRE_HIT_WORKSPACE;
-	in->report.held_bytes = disk.total.bytes + disk.base.bytes;
-	in->report.held_inodes = disk.total.inodes + disk.base.inodes;
+	if (disk.is_blind && uncounted.bytes == 0 && uncounted.inodes == 0)
+		in->report.hits |= WIRE_HIT_LOCKED;
+	in->report.held_bytes = in->report.held_inodes = WIRE_UNKNOWN;
+	if (!disk.is_known)
+		return;
+	in->report.held_bytes = disk.total.bytes + disk.base.bytes + uncounted.bytes;
+	in->report.held_inodes = disk.total.inodes + disk.base.inodes + uncounted.inodes;
+	in->report.private_bytes = disk.own.bytes;
+	in->report.private_inodes = disk.own.inodes;
+	in->report.hidden_bytes = disk.hidden.bytes + uncounted.bytes;
+	in->report.hidden_inodes = disk.hidden.inodes + uncounted.inodes;
 }
 
 uint64_t disk_bytes(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workspace holds, against its limit: bytes and inodes. An ordinary user has no quota, so
- * it is watched, like memory (watch.h).
+ * What workspace and private directory hold, against their limit: bytes and inodes. An ordinary
+ * user has no quota, so it is watched, like memory (watch.h).
  */
 #ifndef INIT_DISK_H
 #define INIT_DISK_H
@@ -10,11 +10,13 @@
 
 /* While the view is built: @dir_fd holds the layers of an overlay. */
 long disk_take_layers(struct init *in, int dir_fd);
+/* The same: @object_fd is a directory that is kept between runs, and appears at @path. */
+long disk_take_own(struct init *in, int object_fd, const char *path);
 /* When the view is complete: finds the workspace in it. */
 long disk_open(struct init *in);
 
-/* As those of the watch. */
-void disk_start(struct init *in, uint64_t now);
+/* As those of the watch; 1 = the limit seems to be broken before anything has run. */
+int disk_start(struct init *in, uint64_t now);
 uint64_t disk_tick(struct init *in, uint64_t now);
 void disk_end(struct init *in);
 /* Bytes that were counted last. */

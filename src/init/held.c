@@ -39,8 +39,7 @@ struct look {
 	struct init *in;
 	const struct init *live;
 	struct held *held;
-	size_t prefix; /* length of the workspace's path */
-	long left;     /* descriptors that may still be looked at */
+	long left; /* descriptors that may still be looked at */
 	int is_blind;
 };
 
@@ -96,17 +95,27 @@ static int starts_with(const char *s, const char *prefix)
 	return 1;
 }
 
-/* Does @path, as the kernel tells it, lie in the workspace? */
+/* Does @path, as the kernel tells it, lie in what is watched? */
 static int is_inside(const struct look *l, const char *path)
 {
-	return starts_with(path, l->in->workspace) && (path[l->prefix] == '/' || l->prefix == 1);
+	for (int i = 0; i < l->in->n_watched; i++) {
+		const char *dir = l->in->watched[i].path;
+		size_t prefix = str_len(dir);
+
+		if (starts_with(path, dir) && (path[prefix] == '/' || prefix == 1))
+			return 1;
+	}
+	return 0;
 }
 
 static int is_layer_dev(const struct init *in, uint64_t major, uint64_t minor)
 {
 	uint64_t dev = major << 32 | minor;
 
-	return dev == in->layer_devs[0] || dev == in->layer_devs[1];
+	for (int i = 0; i < in->n_watched; i++)
+		if (dev == in->watched[i].devs[0] || dev == in->watched[i].devs[1])
+			return 1;
+	return 0;
 }
 
 static int ends_deleted(const char *s)
@@ -320,7 +329,6 @@ static int look_at_tree(struct init *in, const struct init *live, struct held *r
 	*ret = (struct held){ 0 };
 	memset(objects, 0, sizeof(objects));
 	n_objects = 0;
-	l.prefix = str_len(in->workspace);
 	/* Also when one cannot be seen: what the others hold counts for certain. */
 	for (int i = 0; i < n; i++)
 		look_at_process(&l, pids[i]);

@@ -22,6 +22,16 @@
 
 #define CTL_FD 0 /* control socket */
 
+#define WATCHED_MAX 3 /* workspace, /tmp, home */
+
+/* A directory whose content is held to limits.disk. */
+struct watched {
+	int fd;
+	const char *path; /* as the tree sees it */
+	uint64_t devs[2]; /* devices its files may tell */
+	int is_own;	  /* kept between runs; not the workspace */
+};
+
 struct init {
 	const struct plan_header *plan;
 	int stdio[3];		       /* with a terminal: three times the same */
@@ -34,11 +44,11 @@ struct init {
 	int root_fd;		       /* the new root */
 	int host_fd;		       /* the old one, until the view is complete */
 	int lock_fd;		       /* of the workspace: it is ours as long as this is open */
-	int layer_fd;		       /* where it keeps what is written; -1 = there is none */
-	uint64_t layer_devs[2];	       /* devices its files may tell */
-	const char *workspace;	       /* its path, as the tree sees it */
-	int has_io;		       /* the kernel counts what a process writes */
-	uint32_t base_done;	       /* steps of the plan that were carried out while parked */
+	int layer_fd;		       /* an overlay's upper layer, -1 = there is none */
+	struct watched watched[WATCHED_MAX];
+	int n_watched;
+	int has_io;	    /* the kernel counts what a process writes */
+	uint32_t base_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
 	int proc_fd;	  /* /proc, where the tree is found */

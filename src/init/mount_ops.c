@@ -7,12 +7,16 @@
 #include <linux/fcntl.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
+#include <linux/random.h>
 #include <linux/stat.h>
 
+#include "init/disk.h"
 #include "sys/raw.h"
 
 #define AT_RECURSIVE_TREE 0x8000
 #define PROC_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
+#define PID_FIRST 10000	 /* always five digits: the kernel takes a leading zero for octal */
+#define PID_SPREAD 20000 /* stays below every kernel's kernel.pid_max */
 #define STATX_WANTED (STATX_TYPE | STATX_INO)
 
 static void close_fd(long fd)
@@ -27,13 +31,14 @@ const char *below_root(const char *path)
 	return *path ? path : ".";
 }
 
-static long open_in_root(const struct init *in, const char *path)
+long open_in_root(const struct init *in, const char *path)
 {
 	const struct open_how how = { .flags = O_PATH | O_CLOEXEC | O_NOFOLLOW,
 				      .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 						 RESOLVE_NO_MAGICLINKS };
+	const struct spot at = spot_of(in, path);
 
-	return raw4(__NR_openat2, in->root_fd, below_root(path), &how, sizeof(how));
+	return raw4(__NR_openat2, at.fd, at.name, &how, sizeof(how));
 }
 
 /* Opens a host object and makes sure that it is the one the plan was made for. */
@@ -87,6 +92,7 @@ static long set_attributes(int mount_fd, const struct plan_op *op)
 
 long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 {
+	const struct spot at = spot_of(in, str_at(in, op->dst));
 	long r, dst;
 
 	r = set_attributes(mount_fd, op);
@@ -96,22 +102,24 @@ long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 	if (r < 0)
 		return r;
 	/* A point that was just made on our own tmpfs needs no second look. */
-	if (op->flags & PLAN_MKPOINT)
-		return raw5(__NR_move_mount, mount_fd, "", in->root_fd,
-			    below_root(str_at(in, op->dst)), MOVE_MOUNT_F_EMPTY_PATH);
+	if ((op->flags & (PLAN_MKPOINT | PLAN_LEFT)) == PLAN_MKPOINT)
+		return raw5(__NR_move_mount, mount_fd, "", at.fd, at.name, MOVE_MOUNT_F_EMPTY_PATH);
 	dst = open_in_root(in, str_at(in, op->dst));
 	if (dst < 0)
 		return dst;
 	r = raw5(__NR_move_mount, mount_fd, "", dst, "",
 		 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 	close_fd(dst);
-	return r;
+	return r >= 0 && (op->flags & PLAN_LEFT) ? left_keep(in, op, mount_fd) : r;
 }
 
 static long make_dir(const struct init *in, const struct plan_op *op)
 {
-	long r = raw3(__NR_mkdirat, in->root_fd, below_root(str_at(in, op->dst)), op->mode);
+	long r;
 
+	if (op->flags & PLAN_LEFT)
+		return left_make(in, op, 0);
+	r = raw3(__NR_mkdirat, in->root_fd, below_root(str_at(in, op->dst)), op->mode);
 	return r == -EEXIST ? 0 : r;
 }
 
@@ -151,6 +159,8 @@ long make_point(const struct init *in, const struct plan_op *op)
 		return 0;
 	if (!(op->flags & PLAN_FILE))
 		return make_dir(in, op);
+	if (op->flags & PLAN_LEFT)
+		return left_make(in, op, 1);
 	r = raw4(__NR_mknodat, in->root_fd, below_root(str_at(in, op->dst)), S_IFREG | op->mode, 0);
 	return r == -EEXIST ? 0 : r;
 }
@@ -181,6 +191,8 @@ static long op_bind(struct init *in, const struct plan_op *op)
 	if (mount_fd < 0)
 		return mount_fd;
 	r = place_mount(in, (int)mount_fd, op);
+	if (r >= 0 && (op->flags & PLAN_OWN))
+		r = disk_take_own(in, (int)mount_fd, str_at(in, op->dst));
 	close_fd(mount_fd);
 	return r;
 }
@@ -217,6 +229,27 @@ static long new_filesystem(const char *type, const char *const (*options)[2], ui
 	mount_fd = r < 0 ? r : raw3(__NR_fsmount, fs, FSMOUNT_CLOEXEC, attrs);
 	close_fd(fs);
 	return mount_fd;
+}
+
+/*
+ * Numbers of processes start anywhere: runs that share files must not take another's pid file or
+ * `name.$$` for their own. Best effort, a kernel need not have this.
+ */
+static void scatter_pids(int proc_fd)
+{
+	char digits[] = "00000";
+	uint16_t number = 0;
+	long fd = raw_syscall(__NR_openat, proc_fd, RAW_ARG("sys/kernel/ns_last_pid"),
+			      O_WRONLY | O_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return;
+	raw_syscall(__NR_getrandom, RAW_ARG(&number), sizeof(number), GRND_NONBLOCK, 0, 0, 0);
+	number = (uint16_t)(PID_FIRST + number % PID_SPREAD);
+	for (size_t i = sizeof(digits) - 1; i-- > 0; number /= 10)
+		digits[i] = (char)('0' + number % 10);
+	raw_syscall(__NR_write, fd, RAW_ARG(digits), sizeof(digits) - 1, 0, 0, 0);
+	close_fd(fd);
 }
 
 /* /proc/sys stays readable and is read-only whatever the ids say. */
@@ -287,6 +320,8 @@ static long op_proc(struct init *in, const struct plan_op *op)
 		r = raw5(__NR_move_mount, mount_fd, "", in->root_fd,
 			 below_root(str_at(in, op->dst)), MOVE_MOUNT_F_EMPTY_PATH);
 	if (r >= 0)
+		scatter_pids((int)mount_fd);
+	if (r >= 0)
 		r = lock_proc_sys(in, (int)mount_fd);
 	if (r >= 0)
 		r = hide_keys(in, (int)mount_fd);
@@ -330,8 +365,8 @@ static long empty_dir(const struct init *in)
  */
 static long make_covered(const struct init *in, const struct plan_op *op)
 {
-	const char *path = below_root(str_at(in, op->dst));
-	long fd, r = raw4(__NR_mknodat, in->root_fd, path, S_IFREG, 0);
+	const struct spot at = spot_of(in, str_at(in, op->dst));
+	long fd, r = raw4(__NR_mknodat, at.fd, at.name, S_IFREG, 0);
 	struct statx st;
 
 	if (r < 0 && r != -EEXIST)
@@ -373,8 +408,18 @@ static long op_rule(struct init *in, const struct plan_op *op)
 	if (src < 0)
 		return src;
 	r = landlock_add(in, (int)src, op->access);
+	if (r >= 0 && (op->flags & PLAN_OWN))
+		r = disk_take_own(in, (int)src, str_at(in, op->src));
 	close_fd(src);
 	return r;
+}
+
+static long op_symlink(struct init *in, const struct plan_op *op)
+{
+	if (op->flags & PLAN_LEFT)
+		return left_link(in, op);
+	return raw3(__NR_symlinkat, str_at(in, op->src), in->root_fd,
+		    below_root(str_at(in, op->dst)));
 }
 
 long mount_op(struct init *in, const struct plan_op *op)
@@ -383,8 +428,7 @@ long mount_op(struct init *in, const struct plan_op *op)
 	case PLAN_OP_DIR:
 		return op_dir(in, op);
 	case PLAN_OP_SYMLINK:
-		return raw3(__NR_symlinkat, str_at(in, op->src), in->root_fd,
-			    below_root(str_at(in, op->dst)));
+		return op_symlink(in, op);
 	case PLAN_OP_FILE:
 		return make_file(in, op, str_at(in, op->src), op->data_len);
 	case PLAN_OP_BIND:

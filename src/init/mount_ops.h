@@ -8,12 +8,28 @@
 
 /* Paths of the plan are absolute; below the new root they are relative to it. */
 const char *below_root(const char *path);
+/* Where @path starts from, and its name there: the new root, or a mount that others could rename.
+ */
+struct spot {
+	int fd;
+	const char *name;
+};
+struct spot spot_of(const struct init *in, const char *path); /* left.c */
+/* Without links on the way or at its end, and inside the new root. */
+long open_in_root(const struct init *in, const char *path);
 /* The object of a step as a detached mount: the one that was passed, or a clone of the host's. */
 long source_mount(struct init *in, const struct plan_op *op);
 /* Makes the mount point, if the step wants that. */
 long make_point(const struct init *in, const struct plan_op *op);
 /* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
 long place_mount(struct init *in, int mount_fd, const struct plan_op *op);
+
+/* Steps with PLAN_LEFT (left.c). */
+long left_make(const struct init *in, const struct plan_op *op, int is_file);
+long left_link(const struct init *in, const struct plan_op *op);
+/* Remembers the mount that was just put there, until left_done(), if more is to be done in it. */
+long left_keep(const struct init *in, const struct plan_op *op, int mount_fd);
+void left_done(void);
 
 long op_layers(struct init *in, const struct plan_op *op);  /* overlay.c */
 long op_overlay(struct init *in, const struct plan_op *op); /* overlay.c */

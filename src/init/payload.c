@@ -3,6 +3,9 @@
  * Starting the command: a child that shares our memory until exec, in which the last layers are
  * put on.
  *
+ * Where files are to be served nothing is executed: the same layers go onto a copy of ourselves,
+ * with memory of its own, so that it can do no harm here and we go on watching.
+ *
  * Should: give it its own session, the three pipes (or its terminal) and nothing else open, its
  * limits, Landlock, the filter, in this order, and only then execute it.
  * Mustn't: execute anything if one of these failed.
@@ -19,6 +22,7 @@
 
 #include "init/broker.h"
 #include "init/cgroup.h"
+#include "init/serve.h"
 #include "seccomp/seccomp.h"
 #include "sys/raw.h"
 #include "sys/vfork.h"
@@ -38,9 +42,18 @@
 struct payload {
 	struct init *in;
 	const char **argv, **envp;
+	int tell_fd; /* the server's way to tell us, -1 = it shares our memory and can write here */
 	int stage;
 	unsigned op;
 	long error;
+};
+
+/* What the server's process tells when its layers are on, or when one of them is not. */
+struct server_report {
+	int stage;
+	unsigned op;
+	long error;
+	uint64_t stamps_ns[sizeof(((struct wire_report *)0)->stamps_ns) / sizeof(uint64_t)];
 };
 
 static int give_up(struct payload *p, int stage, unsigned op, long error)
@@ -83,17 +96,22 @@ static long set_limits(const struct plan_header *plan, int is_last)
 
 /*
  * Closes everything but the standard streams and, where there is a broker, the way to it, which
- * moves to the first descriptor and goes with exec. Returns it, or 0 if there is none.
+ * moves to the first descriptor and goes with exec. Returns it, or 0 if there is none. A server's
+ * way to tell us moves to the next one.
  */
-static long close_others(void)
+static long close_others(struct payload *p)
 {
-	int broker = broker_socket();
+	int broker = broker_socket(), first = broker < 0 ? FIRST_FD : FIRST_FD + 1;
 	long r = 0;
 
 	if (broker >= 0 && broker != FIRST_FD)
 		r = raw3(__NR_dup3, broker, FIRST_FD, O_CLOEXEC);
+	if (r >= 0 && p->tell_fd >= 0) {
+		r = raw3(__NR_dup3, p->tell_fd, first, O_CLOEXEC);
+		p->tell_fd = first++;
+	}
 	if (r >= 0)
-		r = raw3(__NR_close_range, broker < 0 ? FIRST_FD : FIRST_FD + 1, ~0u, 0);
+		r = raw3(__NR_close_range, first, ~0u, 0);
 	if (r < 0)
 		return r;
 	return broker < 0 ? 0 : FIRST_FD;
@@ -143,7 +161,7 @@ static long forbid_reserving(void)
 /* The last layer. From here on only calls that the filter allows by itself can be made. */
 static long put_on_filter(struct init *in, long socket_fd)
 {
-	long r = in->layer_fd < 0 ? 0 : forbid_reserving();
+	long r = in->n_watched ? forbid_reserving() : 0;
 
 	if (r < 0)
 		return r;
@@ -152,9 +170,9 @@ static long put_on_filter(struct init *in, long socket_fd)
 	return r > 0 ? broker_send_fd((int)socket_fd, (int)r) : r;
 }
 
-static int child_main(void *arg)
+/* 0, or 1 if one of the layers is not on and nothing may be executed. */
+static int put_on_layers(struct payload *p)
 {
-	struct payload *p = arg;
 	struct init *in = p->in;
 	const uint64_t no_signals = 0;
 	long r, socket_fd;
@@ -184,7 +202,7 @@ static int child_main(void *arg)
 		return give_up(p, STAGE_LANDLOCK, 2, r);
 	stamp(in, STAGE_LANDLOCK);
 	/* After the last use of any other descriptor, whatever there may be. */
-	socket_fd = close_others();
+	socket_fd = close_others(p);
 	if (socket_fd < 0)
 		return give_up(p, STAGE_EXEC, 5, socket_fd);
 	r = put_on_filter(in, socket_fd);
@@ -193,11 +211,90 @@ static int child_main(void *arg)
 	if (r < 0)
 		return give_up(p, STAGE_SECCOMP, 1, r);
 	stamp(in, STAGE_SECCOMP);
+	/* The server has no exec, which would close it. */
+	if (socket_fd > 0 && p->tell_fd >= 0)
+		raw_syscall(__NR_close, socket_fd, 0, 0, 0, 0, 0);
 	r = set_limits(in->plan, 1);
-	if (r < 0)
-		return give_up(p, STAGE_LIMITS, 1, r);
-	r = raw3(__NR_execve, str_at(in, in->plan->exec_path), p->argv, p->envp);
+	return r < 0 ? give_up(p, STAGE_LIMITS, 1, r) : 0;
+}
+
+static int child_main(void *arg)
+{
+	struct payload *p = arg;
+	long r;
+
+	if (put_on_layers(p))
+		return 1;
+	r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
 	return give_up(p, STAGE_EXEC, 0, r);
+}
+
+/*
+ * As visible as a command, which becomes so by exec: the watch looks at its descriptors (a tree
+ * that cannot be looked at is charged with its neighbours' memory), and the broker at who asks.
+ * Nothing in this memory is a secret to its user, and no guest is there to look.
+ */
+static void be_visible(void)
+{
+	raw_syscall(__NR_prctl, PR_SET_DUMPABLE, 1, 0, 0, 0, 0);
+}
+
+static void __attribute__((noreturn)) server_main(struct payload *p)
+{
+	struct server_report report = { 0 };
+	int failed;
+
+	be_visible();
+	/* Out of the way of all that shall have a certain number. */
+	p->tell_fd = (int)raw3(__NR_fcntl, p->tell_fd, F_DUPFD_CLOEXEC, FIRST_FD + 2);
+	failed = p->tell_fd < 0 || put_on_layers(p);
+	report.stage = p->stage;
+	report.op = p->op;
+	report.error = p->error;
+	memcpy(report.stamps_ns, p->in->report.stamps_ns, sizeof(report.stamps_ns));
+#ifdef CORDON_FAULT_INJECTION
+	raw_fault_countdown = 0;
+#endif
+	if (raw_syscall(__NR_write, p->tell_fd, RAW_ARG(&report), sizeof(report), 0, 0, 0) !=
+		    (long)sizeof(report) ||
+	    failed)
+		for (;;)
+			raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
+	raw_syscall(__NR_close, p->tell_fd, 0, 0, 0, 0, 0);
+	serve_files();
+}
+
+/* The pid, or -errno; p->error as child_main() would have left it. */
+static long start_server(struct payload *p)
+{
+	struct init *in = p->in;
+	struct server_report report;
+	int pipe[2];
+	long pid, n, r = raw2(__NR_pipe2, pipe, O_CLOEXEC);
+
+	if (r < 0)
+		return r;
+	p->tell_fd = pipe[1];
+	pid = raw_syscall(__NR_clone, SIGCHLD_NR, 0, 0, 0, 0, 0);
+	if (pid == 0)
+		server_main(p);
+	raw_syscall(__NR_close, pipe[1], 0, 0, 0, 0, 0);
+	if (pid > 0) {
+		do
+			n = raw_syscall(__NR_read, pipe[0], RAW_ARG(&report), sizeof(report), 0, 0,
+					0);
+		while (n == -EINTR);
+		if (n == (long)sizeof(report)) {
+			p->stage = report.stage;
+			p->op = report.op;
+			p->error = report.error;
+			memcpy(in->report.stamps_ns, report.stamps_ns, sizeof(report.stamps_ns));
+		} else {
+			give_up(p, STAGE_EXEC, 12, -ECHILD); /* killed on its way */
+		}
+	}
+	raw_syscall(__NR_close, pipe[0], 0, 0, 0, 0, 0);
+	return pid;
 }
 
 /* Turns an array of string offsets into pointers. */
@@ -215,7 +312,7 @@ void start_payload(struct init *in)
 	static const char *pointers[ARGS_MAX]; /* argv and envp */
 	static char stack[16384] __attribute__((aligned(16)));
 	const struct plan_header *plan = in->plan;
-	struct payload p = { .in = in, .argv = pointers };
+	struct payload p = { .in = in, .argv = pointers, .tell_fd = -1 };
 	long pid, r;
 
 	if ((uint64_t)plan->n_argv + plan->n_envp + 2 > ARGS_MAX)
@@ -235,7 +332,9 @@ void start_payload(struct init *in)
 	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
 		fail(in, STAGE_EXEC, 7, -raw_fault_errno);
 #endif
-	pid = vfork_call(SIGCHLD_NR, stack, sizeof(stack), 0, child_main, &p);
+	pid = plan->flags & PLAN_FILES
+		      ? start_server(&p)
+		      : vfork_call(SIGCHLD_NR, stack, sizeof(stack), 0, child_main, &p);
 	if (pid < 0)
 		fail(in, STAGE_EXEC, 7, pid);
 	if (p.error)

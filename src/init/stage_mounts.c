@@ -15,8 +15,10 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 
 #include "init/disk.h"
+#include "init/mount_ops.h"
 #include "sys/raw.h"
 
 #define MNT_DETACH 2
@@ -133,6 +135,23 @@ void stage_base(struct init *in)
 		enter_root(in);
 }
 
+/* Without a view of its own a link that a run left could lead anywhere. */
+static long enter_cwd(struct init *in)
+{
+	const struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	long r, fd;
+
+	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
+		return raw1(__NR_chdir, str_at(in, in->plan->cwd));
+	fd = raw4(__NR_openat2, AT_FDCWD, str_at(in, in->plan->cwd), &how, sizeof(how));
+	if (fd < 0)
+		return fd;
+	r = raw1(__NR_fchdir, fd);
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	return r;
+}
+
 void stage_mounts(struct init *in)
 {
 	const struct plan_header *plan = in->plan;
@@ -147,10 +166,11 @@ void stage_mounts(struct init *in)
 	raw_syscall(__NR_close, in->host_fd, 0, 0, 0, 0, 0);
 	in->host_fd = -1;
 	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0);
-	r = raw1(__NR_chdir, str_at(in, plan->cwd));
+	r = enter_cwd(in);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, 13, r);
 	r = disk_open(in);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, 19, r);
+	left_done();
 }

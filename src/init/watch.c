@@ -239,10 +239,10 @@ void watch_start(struct init *in)
 	uint64_t now = now_ns();
 
 	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns ||
-	    in->layer_fd >= 0)
+	    in->n_watched)
 		in->n_cpus = count_cpus();
 	in->report.procs = 1;
-	if (in->limits.memory_bytes || in->layer_fd >= 0)
+	if (in->limits.memory_bytes || in->n_watched)
 		ask_for_short_slices();
 	memory_start(in);
 	cpu_start();
@@ -251,9 +251,10 @@ void watch_start(struct init *in)
 	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
 	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
 									 : ~(uint64_t)0;
-	watch.disk_at_ns = in->layer_fd >= 0 ? now + FIRST_LOOK_NS : ~(uint64_t)0;
-	if (in->layer_fd >= 0)
-		disk_start(in, now);
+	watch.disk_at_ns = in->n_watched ? now + FIRST_LOOK_NS : ~(uint64_t)0;
+	/* There is too much already: the run is not worth a moment. */
+	if (in->n_watched && disk_start(in, now))
+		watch.disk_at_ns = now;
 }
 
 /*

@@ -48,6 +48,11 @@ int child_exec_init(void *arg)
 	long r;
 
 	r = child->keep_caps ? child_keep_caps() : 0;
+	/* A host with closed standard streams has it where the loop below would put the socket. */
+	if (r >= 0 && child->init_fd <= 2) {
+		r = raw_syscall(__NR_fcntl, child->init_fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
+		child->init_fd = (int)r;
+	}
 	/* On all three, so that nothing init opens later can land where the command's stdio goes.
 	 */
 	for (int fd = 0; fd <= 2 && r >= 0; fd++)

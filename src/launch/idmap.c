@@ -67,15 +67,33 @@ static int get_namespace(struct cordon_launcher *l, uint32_t uid, uint32_t gid,
 	return fd;
 }
 
-static const char *grant_path(const struct plan *plan, size_t index)
+/* The step that has the descriptor; NULL = none. */
+static const struct plan_op *step_of(const struct plan *plan, size_t index)
 {
 	const struct plan_header *h = plan->block;
 	const struct plan_op *ops = plan_ops(h);
 
 	for (uint32_t i = 0; i < h->n_ops; i++)
 		if (ops[i].fd_index == (int32_t)index)
-			return plan_string(h, ops[i].src ? ops[i].src : ops[i].dst);
-	return "?";
+			return &ops[i];
+	return NULL;
+}
+
+static const char *grant_path(const struct plan *plan, size_t index)
+{
+	const struct plan_op *op = step_of(plan, index);
+
+	if (!op)
+		return "?";
+	return plan_string(plan->block, op->src ? op->src : op->dst);
+}
+
+/* What belongs to the run's own id needs no mapping, and its filesystem need not know of any. */
+static int is_mapped(const struct plan *plan, size_t index)
+{
+	const struct plan_op *op = step_of(plan, index);
+
+	return !op || !(op->flags & PLAN_OWN);
 }
 
 static int refuse(const struct plan *plan, size_t index, int error, struct cordon_error *err)
@@ -100,12 +118,9 @@ int idmap_make_mounts(struct cordon_launcher *l, const struct plan *plan, int *r
 {
 	const struct plan_header *h = plan->block;
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
-	int r = 0, ns = get_namespace(l, h->outer_uid, h->outer_gid, err);
+	int r = 0, ns = -1;
 	size_t n = 0;
 
-	if (ns < 0)
-		return ns;
-	attr.userns_fd = (uint64_t)ns;
 	while (n < plan->n_mount_fds) {
 		int fd = sys_open_tree(plan->mount_fds[n], "", TREE_FLAGS | RECURSIVE);
 
@@ -114,13 +129,21 @@ int idmap_make_mounts(struct cordon_launcher *l, const struct plan *plan, int *r
 			break;
 		}
 		ret_fds[n++] = fd;
+		if (!is_mapped(plan, n - 1))
+			continue;
+		if (ns < 0)
+			r = ns = get_namespace(l, h->outer_uid, h->outer_gid, err);
+		if (r < 0)
+			break;
+		attr.userns_fd = (uint64_t)ns;
 		r = sys_mount_setattr(fd, "", AT_EMPTY_PATH | RECURSIVE, &attr);
 		if (r < 0) {
 			r = refuse(plan, n - 1, -r, err);
 			break;
 		}
 	}
-	close(ns);
+	if (ns >= 0)
+		close(ns);
 	if (r < 0)
 		while (n > 0)
 			close(ret_fds[--n]);

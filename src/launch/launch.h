@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "launch/cgroup.h"
 #include "launch/gateway.h"
+#include "launch/private.h"
 #include "launch/workspace.h"
 #include "plan/plan.h"
 #include "plan/wire.h"
@@ -73,6 +74,9 @@ enum spawn_role {
 	SPAWN_JANITOR
 };
 
+/* Does it only say that there is not enough of something right now? A guest can bring that about:
+ * it must not be taken for what the machine can do, and bring the level down. */
+bool error_is_passing(int error);
 /* @scratch: level landlock, the private directory that init removes if we are killed. */
 int spawn_init(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
 	       struct spawned *ret, struct cordon_error *err);
@@ -196,6 +200,7 @@ struct cordon_run {
 	struct gitlinks *gitlinks; /* repositories inside the plan's, before the run */
 	struct run_gateway gateway;
 	struct run_workspace workspace;
+	struct run_private private_dir;
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;

@@ -63,7 +63,6 @@ static const struct {
 	{ STAGE_USERNS, 14, "creating mount, ipc, uts and cgroup namespaces" },
 	{ STAGE_MOUNTS, 7, "attaching the new root" },
 	{ STAGE_MOUNTS, 10, "entering the new root" },
-	{ STAGE_MOUNTS, 13, "changing to the working directory" },
 	{ STAGE_MOUNTS, 16, "watching the mounts" },
 	{ STAGE_MOUNTS, 19, "finding the workspace" },
 	{ STAGE_NET, 2, "creating the net namespace" },
@@ -87,6 +86,7 @@ static const struct {
 	{ STAGE_EXEC, 9, "taking the terminal" },
 	{ STAGE_EXEC, 10, "opening /dev/ptmx" },
 	{ STAGE_EXEC, 11, "making a terminal" },
+	{ STAGE_EXEC, 12, "starting to serve files" },
 };
 
 static const char *stage_hint(const struct wire_report *rep)
@@ -143,6 +143,20 @@ static int exec_error(const struct plan *plan, const struct wire_report *rep,
 	return -1;
 }
 
+/* Something was to be put where earlier runs wrote. */
+static int place_error(const char *path, const struct wire_report *rep, struct cordon_error *err)
+{
+	cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "no room for '%s' in the private directory",
+		   path);
+	cordon_err_hint(err, "an earlier run left something else at that name or on the way to it; "
+			     "remove that, or take another private directory");
+	if (err) {
+		err->stage = (uint16_t)rep->stage;
+		err->op = (uint16_t)rep->op;
+	}
+	return -1;
+}
+
 int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 		       struct cordon_error *err)
 {
@@ -154,10 +168,18 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 	if (rep->stage == STAGE_MOUNTS && rep->op == 17) {
 		cordon_err(
 			err, CORDON_E_SETUP, 0,
-			"a denied or protected name was replaced on the host during the run; the "
-			"command was ended");
+			"a denied or protected name was replaced on the host, or a grant's place "
+			"in the private directory, during the run; the command was ended");
 		cordon_err_hint(err, "leave those files alone until the run is over, then try "
 				     "again");
+		if (err)
+			err->stage = STAGE_MOUNTS;
+		return -1;
+	}
+	if (rep->stage == STAGE_MOUNTS && rep->op == 13) {
+		cordon_err(err, CORDON_E_PATH, rep->sys_errno, "cannot start in '%s'",
+			   plan_string(h, h->cwd));
+		cordon_err_hint(err, "the directory has to exist inside");
 		if (err)
 			err->stage = STAGE_MOUNTS;
 		return -1;
@@ -178,6 +200,8 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 	    rep->op - PLAN_OP_BASE < h->n_ops) {
 		const struct plan_op *op = &plan_ops(h)[rep->op - PLAN_OP_BASE];
 
+		if (op->flags & PLAN_LEFT)
+			return place_error(plan_string(h, op->dst), rep, err);
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
 			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
 	} else if (what) {
@@ -365,8 +389,12 @@ static void fill_limits(struct cordon_run *run)
 					units_format_size((int64_t)l->disk_bytes * 2, more)));
 	if (run->report.hits & WIRE_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
 		deny_limit(run, "disk", "limits.disk",
-			   arena_printf(a, "%s in the workspace",
-					units_format_size((int64_t)l->disk_bytes, size)),
+			   arena_printf(a, "%s in the %s",
+					units_format_size((int64_t)l->disk_bytes, size),
+					!run->workspace.info.id		  ? "private directory"
+					: private_plan(&run->private_dir) ? "workspace and the "
+									    "private directory"
+									  : "workspace"),
 			   arena_printf(a, "--disk %s",
 					units_format_size((int64_t)l->disk_bytes * 2, more)));
 	if (res->kind == CORDON_KIND_MEMORY)

@@ -192,6 +192,7 @@ static void finish(struct cordon_run *run)
 	}
 	if (!run->orphaned)
 		result_fill(run);
+	private_end(run);
 	workspace_end(run, !run->error_set && (run->report.stamps_ns[STAGE_EXEC] != 0 ||
 					       run->report.type == 0));
 }
@@ -266,6 +267,16 @@ int cordon_run_process(struct cordon_run *run, struct cordon_error *err)
 	r = process(run, err);
 	pthread_mutex_unlock(&run->lock);
 	return r;
+}
+
+int cordon_run_is_over(struct cordon_run *run)
+{
+	int over;
+
+	pthread_mutex_lock(&run->lock);
+	over = run->over;
+	pthread_mutex_unlock(&run->lock);
+	return over;
 }
 
 int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err)
@@ -365,6 +376,7 @@ void cordon_run_free(struct cordon_run *run)
 	holds_release(run->launcher, &run->holds);
 	gitlinks_free(run->gitlinks);
 	workspace_end(run, false);
+	private_close(&run->private_dir);
 	free(run->workspace.changes);
 	if (run->scratch)
 		scratch_remove(run->scratch_parent_fd, run->scratch);

@@ -27,11 +27,17 @@ static const struct {
 	[SPAWN_JANITOR] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
 };
 
+bool error_is_passing(int error)
+{
+	return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
+	       error == EINTR;
+}
+
 static int clone_error(enum spawn_role role, int error, struct cordon_error *err)
 {
 	int r;
 
-	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR)
+	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR || error_is_passing(error))
 		return cordon_err(err, CORDON_E_SYSTEM, error, "cannot start the init process");
 	r = cordon_err(err, CORDON_E_UNSUPPORTED, error, "cannot create a user namespace");
 	cordon_err_hint(err, "%s",

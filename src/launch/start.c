@@ -60,6 +60,7 @@ static int keep_inputs(struct cordon_run *run, const struct cordon_policy *polic
 	    (o->home && copy_string(&run->arena, &o->home) < 0) ||
 	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0) ||
 	    (o->state_dir && copy_string(&run->arena, &o->state_dir) < 0) ||
+	    (o->private_dir && copy_string(&run->arena, &o->private_dir) < 0) ||
 	    (o->workspace_name && copy_string(&run->arena, &o->workspace_name) < 0) ||
 	    (o->workspace_from && copy_string(&run->arena, &o->workspace_from) < 0))
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
@@ -91,7 +92,7 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	struct cgroup cgroup = CGROUP_INIT;
 	int r = 0;
 
-	if (level == PLAN_LEVEL_LANDLOCK)
+	if (level == PLAN_LEVEL_LANDLOCK && !run->options.private_dir)
 		r = scratch_name(&run->arena, &run->scratch, &run->scratch_parent_fd, err);
 	if (r < 0)
 		return r;
@@ -99,7 +100,7 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	r = spawn_init_into(run->launcher,
 			    level == PLAN_LEVEL_LANDLOCK ? SPAWN_LANDLOCK : SPAWN_NAMESPACES,
 			    run->scratch, &cgroup, &run->spawned, err);
-	return r < 0 || level == PLAN_LEVEL_NAMESPACES ? r : make_scratch(run, policy, err);
+	return r < 0 || !run->scratch ? r : make_scratch(run, policy, err);
 }
 
 /*
@@ -138,6 +139,7 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 		.is_main_thread = syscall(SYS_gettid) == run->launcher->pid,
 		.tmpdir = run->scratch,
 		.workspace = workspace_plan(run),
+		.private_dir = private_plan(&run->private_dir),
 		.proxy_port = run->gateway.proxy_port,
 	};
 	int r = 0;
@@ -253,6 +255,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	int flags = run->is_parked ? 0 : DELIVER_MAPS;
 
 	workspace_held(run, &order.limits);
+	private_held(run, &order.limits);
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
 	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
@@ -277,6 +280,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 		r = gateway_open(run, policy, level, err);
 	if (r == 0)
 		r = workspace_begin(run, policy, level, err);
+	if (r == 0)
+		r = private_begin(run, policy, level, err);
 	if (r == 0)
 		r = plan_and_hold(run, policy, level, err);
 	if (r == 0)
@@ -368,6 +373,9 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	return r;
 }
 
+#define LAST_ROOT_STEP 12 /* of STAGE_MOUNTS: see src/init/stage_mounts.c */
+#define HOST_ROOT_STEP 14
+
 /* Failures that say "not on this machine", not "not this policy". */
 static int namespaces_are_shut(const struct cordon_run *run)
 {
@@ -376,15 +384,19 @@ static int namespaces_are_shut(const struct cordon_run *run)
 	const struct plan_op *op;
 
 	/* Once the command has run there is no second time. */
-	if (rep->type != WIRE_FAILED || rep->stamps_ns[STAGE_EXEC])
+	if (rep->type != WIRE_FAILED || rep->stamps_ns[STAGE_EXEC] ||
+	    error_is_passing(rep->sys_errno))
 		return 0;
 	/* The gateway's part comes after the namespace is there. */
 	if (rep->stage == STAGE_USERNS || (rep->stage == STAGE_NET && rep->op < 10))
 		return 1;
 	if (rep->stage != STAGE_MOUNTS)
 		return 0;
+	/* Of the steps without a path only those that build the root: what comes after them, such
+	 * as a working directory that an earlier run removed, says nothing about the machine, and a
+	 * guest must not bring the level down. */
 	if (rep->op < 100)
-		return 1;
+		return rep->op <= LAST_ROOT_STEP || rep->op == HOST_ROOT_STEP;
 	if (rep->op - 100 >= h->n_ops)
 		return 0;
 	op = &plan_ops(h)[rep->op - 100];
@@ -441,6 +453,9 @@ int start_again(struct cordon_run *run)
 	return 1;
 }
 
+/* Whoever has files served has no command, and a plan has to have a name for it. */
+static const char *const files_argv[] = { "files", NULL };
+
 static int copy_options(struct cordon_run *run, const struct cordon_run_options *options,
 			struct cordon_error *err)
 {
@@ -448,6 +463,11 @@ static int copy_options(struct cordon_run *run, const struct cordon_run_options 
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "options are not of this library version");
 	memcpy(&run->options, options, options->size);
+	if (run->options.files)
+		run->options.argv = files_argv;
+	if (run->options.files && run->options.terminal)
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "files cannot be served through a terminal");
 	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
 	if (run->options.net_log_fd > 0) {
@@ -488,6 +508,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->spawned = (struct spawned)SPAWNED_INIT;
 	run->gateway = (struct run_gateway)RUN_GATEWAY_INIT;
 	run->workspace = (struct run_workspace)RUN_WORKSPACE_INIT;
+	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
 	run->parked = *parked;
 	*parked = (struct parked){ SPAWNED_INIT, NULL };
 	run->holds.janitor = (struct spawned)SPAWNED_INIT;
@@ -528,6 +549,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
 	struct plan_workspace ws = { .dir_fd = -1 };
+	struct run_private own = RUN_PRIVATE_INIT;
 	const struct cgroup_home *cgroups;
 	struct arena arena = ARENA_INIT;
 	struct plan *plan;
@@ -537,6 +559,8 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "options are not of this library version");
 	memcpy(&copy, options, options->size);
+	if (copy.files)
+		copy.argv = files_argv;
 	input.options = &copy;
 	input.is_main_thread = syscall(SYS_gettid) == launcher->pid;
 	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
@@ -552,6 +576,8 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	r = policy->workspace ? workspace_pretend(policy, &copy, input.level, &arena, &ws, err) : 0;
 	if (r == 0 && policy->workspace)
 		input.workspace = &ws;
+	if (r == 0 && copy.private_dir)
+		r = private_pretend(&input, &arena, &own, err);
 	if (r == 0)
 		r = plan_build(&input, &plan, err);
 	if (r == 0) {
@@ -560,6 +586,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	}
 	if (ws.dir_fd >= 0)
 		close(ws.dir_fd);
+	private_close(&own);
 	arena_done(&arena);
 	return r;
 }

@@ -398,8 +398,13 @@ static void note_held(struct cordon_run *run)
 	bool is_known = run->report.type == WIRE_ENDED && run->plan &&
 			run->plan->limits.workspace_bytes && ws_is_overlay(run->workspace.ws);
 
-	meta->held_bytes = is_known ? run->report.held_bytes : WS_HELD_UNKNOWN;
-	meta->held_inodes = is_known ? run->report.held_inodes : WS_HELD_UNKNOWN;
+	if (run->report.held_bytes == WIRE_UNKNOWN)
+		is_known = false;
+	/* What has no name may be in either; it is rather asked about once too often. */
+	meta->held_bytes = is_known ? run->report.held_bytes - run->report.private_bytes
+				    : WS_HELD_UNKNOWN;
+	meta->held_inodes = is_known ? run->report.held_inodes - run->report.private_inodes
+				     : WS_HELD_UNKNOWN;
 }
 
 /* Names that were made only to be covered are no changes. */

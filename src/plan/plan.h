@@ -40,7 +40,12 @@ struct plan_input {
 	bool has_cgroup;     /* one of the run's own holds memory and tasks, tells CPU time ... */
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
 	const struct plan_workspace *workspace; /* NULL = none */
+	const struct plan_private *private_dir; /* NULL = none */
 	uint16_t proxy_port; /* level landlock, with a network: the proxy's, on 127.0.0.1; else 0 */
+	/* Level landlock, for the calling process itself: there is no command to start, no private
+	 * directory, no environment and no limit of a tree. argv[0], if there is one, is the
+	 * program that runs already. */
+	bool is_self;
 };
 
 /* The directory that the run sees a copy-on-write view of (fs.workspace), and where that is kept.
@@ -55,6 +60,20 @@ struct plan_workspace {
 	bool is_copy;
 };
 
+/* One of the two directories of a private directory. */
+struct plan_own_dir {
+	const char *path; /* real */
+	int fd;		  /* O_PATH, borrowed; -1 = it is not there (a plan that is only shown) */
+	dev_t dev;
+	ino_t ino;
+};
+
+/* The directory that keeps /tmp and home between runs. */
+struct plan_private {
+	const char *dir; /* real path */
+	struct plan_own_dir tmp, home;
+};
+
 /* Limits that somebody has to watch; 0 = none, unless said otherwise. */
 struct plan_limits {
 	uint64_t wall_ms;
@@ -64,10 +83,11 @@ struct plan_limits {
 	uint64_t grace_ms;
 	uint64_t memory_bytes;
 	uint64_t cpu_milli, cpu_time_ms;
-	uint64_t procs;				    /* what the kernel holds the tree to */
-	uint64_t end_at_procs;			    /* the run is ended beyond it */
-	uint64_t disk_bytes;			    /* what the tmpfs lets the command have */
-	uint64_t workspace_bytes, workspace_inodes; /* the run is ended beyond it */
+	uint64_t procs;	       /* what the kernel holds the tree to */
+	uint64_t end_at_procs; /* the run is ended beyond it */
+	uint64_t disk_bytes;   /* what the tmpfs lets the command have */
+	/* Of workspace and private directory; the run is ended beyond it. */
+	uint64_t workspace_bytes, workspace_inodes;
 };
 
 /*
@@ -132,6 +152,10 @@ struct plan {
  * them (one is not free). Looks at policy, options, level and machine only. */
 void plan_tree_limits(const struct plan_input *input, struct plan_limits *ret);
 bool plan_wants_cgroup(const struct plan_input *input, bool has_cpu);
+
+/* The ids that a run has on the host. */
+int plan_outer_ids(const struct plan_input *input, uint32_t *ret_uid, uint32_t *ret_gid,
+		   struct cordon_error *err);
 
 /* The caller frees *ret with plan_free(). Nothing on the machine is changed. */
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err);

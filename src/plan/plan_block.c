@@ -87,6 +87,8 @@ static int fill_header(struct build *b, struct plan_header *h)
 		h->flags |= PLAN_LOOPBACK_UP;
 	if (b->in->options->terminal)
 		h->flags |= PLAN_TERMINAL;
+	if (b->in->options->files)
+		h->flags |= PLAN_FILES;
 	plan_net_header(b, h);
 	h->filter = (uint32_t)plan_choose_filter(b);
 	h->n_mount_fds = (uint32_t)b->n_mount_fds;
@@ -146,7 +148,8 @@ static const char *workspace_path(const struct build *b)
 int plan_write_block(struct build *b)
 {
 	static const char hostname[] = "cordon";
-	const char *const *argv = b->in->options->argv;
+	static const char *const nothing[] = { "self", NULL };
+	const char *const *argv = b->in->is_self ? nothing : b->in->options->argv;
 	const char *workspace = workspace_path(b);
 	struct plan_header head = { 0 }, *h;
 	size_t strings = 1, size;
@@ -156,6 +159,8 @@ int plan_write_block(struct build *b)
 	r = fill_header(b, &head);
 	if (r < 0)
 		return r;
+	if (b->in->is_self)
+		b->program.exec_path = b->start_dir = "/"; /* nothing is executed, nobody moves */
 	for (size_t i = 0; i < b->n_steps; i++)
 		strings += string_size(b->steps[i].dst) + string_size(b->steps[i].src);
 	head.n_argv = (uint32_t)count_strings(argv, &strings);

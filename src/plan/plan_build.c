@@ -168,14 +168,18 @@ static int check_input(struct build *b)
 {
 	const struct plan_input *in = b->in;
 
-	if (!in->options->argv || !in->options->argv[0] || !in->options->argv[0][0])
+	if (!in->is_self &&
+	    (!in->options->argv || !in->options->argv[0] || !in->options->argv[0][0]))
 		return cordon_err(b->err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (in->options->files && in->options->terminal)
+		return cordon_err(b->err, CORDON_E_USAGE, 0,
+				  "files cannot be served through a terminal");
 	if (in->level == PLAN_LEVEL_NAMESPACES)
 		return 0;
 	if (in->machine->landlock_abi <= 0)
 		return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
 				  "level landlock needs Landlock, which this kernel lacks");
-	if (!in->tmpdir || in->tmpdir[0] != '/')
+	if (!in->is_self && !in->private_dir && (!in->tmpdir || in->tmpdir[0] != '/'))
 		return cordon_err(b->err, CORDON_E_USAGE, 0, "level landlock needs a directory");
 	return 0;
 }
@@ -185,12 +189,16 @@ static int build_namespaces(struct build *b)
 	int r = plan_system_view(b);
 
 	b->n_base_steps = b->n_steps;
+	if (r == 0)
+		r = plan_private_steps(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
 	if (r == 0)
 		r = plan_choose_start_dir(b);
 	if (r == 0)
 		r = plan_place(b);
+	if (r == 0)
+		plan_private_mark(b);
 	return r;
 }
 
@@ -198,9 +206,12 @@ static int build_landlock(struct build *b)
 {
 	int r;
 
-	b->home = plan_join(b, b->in->tmpdir, "home");
-	if (!b->home)
-		return plan_nomem(b);
+	if (!b->in->is_self) {
+		b->home = b->in->private_dir ? b->in->private_dir->home.path
+					     : plan_join(b, b->in->tmpdir, "home");
+		if (!b->home)
+			return plan_nomem(b);
+	}
 	r = plan_check_copy(b);
 	if (r == 0)
 		r = plan_expand_for_landlock(b);
@@ -208,7 +219,7 @@ static int build_landlock(struct build *b)
 		r = plan_place_rules(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
-	if (r == 0)
+	if (r == 0 && !b->in->is_self)
 		r = plan_choose_start_dir(b);
 	return r;
 }
@@ -235,7 +246,7 @@ static int build(struct build *b)
 		r = plan_apply_protect(b);
 	if (r == 0)
 		r = b->in->level == PLAN_LEVEL_NAMESPACES ? build_namespaces(b) : build_landlock(b);
-	if (r == 0)
+	if (r == 0 && !b->in->is_self)
 		r = plan_build_env(b);
 	if (r == 0)
 		r = plan_write_block(b);

@@ -33,16 +33,19 @@ static bool has_file(const struct discover_exec_file *files, size_t n, const cha
 int plan_collect_commands(struct build *b, const struct discover_input *in)
 {
 	const struct strlist *list = &b->policy->commands;
-	const char *const own[] = { b->in->options->argv[0] };
-	struct discover_exec_file *files;
-	size_t n;
-	int r;
+	/* A program that runs already, and what executes nothing, have no need to be started. */
+	const bool has_own = !b->in->is_self && !b->in->options->files;
+	const char *const own[] = { has_own ? b->in->options->argv[0] : NULL };
+	struct discover_exec_file *files = NULL;
+	size_t n = 0;
+	int r = 0;
 
 	if (b->in->machine->landlock_abi <= 0)
 		return cordon_err(
 			b->err, CORDON_E_UNSUPPORTED, 0,
 			"an allow-list of commands needs Landlock, which this kernel lacks");
-	r = discover_prefix_for_commands(b->arena, in, own, 1, &files, &n, b->err);
+	if (has_own)
+		r = discover_prefix_for_commands(b->arena, in, own, 1, &files, &n, b->err);
 	if (r < 0)
 		return r;
 	b->exec_files = files;
@@ -59,6 +62,8 @@ int plan_collect_commands(struct build *b, const struct discover_input *in)
 		if (r < 0)
 			return r;
 	}
+	if (!has_own)
+		return 0;
 	/* The program itself comes first in its own list. */
 	if (n == 0 || !has_file(b->exec_files, b->n_exec_files, files[0].path)) {
 		r = cordon_err(b->err, CORDON_E_POLICY, 0, "'%s' is not among the allowed commands",

@@ -233,7 +233,8 @@ static int set_own(struct build *b)
 	if (r == 0)
 		r = plan_env_set(b, "PWD", b->start_dir);
 	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
-		r = plan_env_set(b, "TMPDIR", b->in->tmpdir);
+		r = plan_env_set(b, "TMPDIR",
+				 b->in->private_dir ? b->in->private_dir->tmp.path : b->in->tmpdir);
 	if (r == 0 && b->in->workspace) {
 		const char *path = plan_workspace_path(b, b->in->workspace->base);
 
@@ -281,40 +282,52 @@ static bool parse_id(const char *s, char **end, uint32_t *ret)
 	return true;
 }
 
-static int parse_user(struct build *b, uint32_t *uid, uint32_t *gid)
+static int parse_user(const struct plan_input *in, uint32_t *uid, uint32_t *gid,
+		      struct cordon_error *err)
 {
-	const char *user = b->policy->user;
+	const char *user = in->policy->user;
 	char *end;
 
-	if (!b->is_root)
-		return cordon_err(b->err, CORDON_E_POLICY, 0,
+	if (in->machine->uid != 0)
+		return cordon_err(err, CORDON_E_POLICY, 0,
 				  "only root can choose the user of a run ('%s')", user);
 	if (parse_id(user, &end, uid)) {
 		*gid = *uid;
 		if (*end == '\0' || (*end == ':' && parse_id(end + 1, &end, gid) && *end == '\0'))
 			return 0;
 	}
-	cordon_err(b->err, CORDON_E_POLICY, 0, "'%s' is not a user", user);
-	return cordon_err_hint(b->err, "write UID or UID:GID as numbers that are not 0");
+	cordon_err(err, CORDON_E_POLICY, 0, "'%s' is not a user", user);
+	cordon_err_hint(err, "write UID or UID:GID as numbers that are not 0");
+	return -CORDON_E_POLICY;
+}
+
+int plan_outer_ids(const struct plan_input *in, uint32_t *ret_uid, uint32_t *ret_gid,
+		   struct cordon_error *err)
+{
+	*ret_uid = in->machine->uid;
+	*ret_gid = in->machine->gid;
+	if (in->policy->user)
+		return parse_user(in, ret_uid, ret_gid, err);
+	/* Without id mapping root stays root, with nothing left of its rights. */
+	if (in->machine->uid == 0)
+		*ret_uid = *ret_gid = in->level == PLAN_LEVEL_NAMESPACES ? NOBODY_ID : 0;
+	return 0;
 }
 
 int plan_build_ids(struct build *b, struct plan_header *h)
 {
-	uint32_t uid = b->is_root ? NOBODY_ID : b->in->machine->uid;
-	uint32_t gid = b->is_root ? NOBODY_ID : b->in->machine->gid;
 	bool namespaces = b->in->level == PLAN_LEVEL_NAMESPACES;
+	uint32_t uid, gid;
+	int r = plan_outer_ids(b->in, &uid, &gid, b->err);
 
-	if (b->policy->user && parse_user(b, &uid, &gid) < 0)
-		return -CORDON_E_POLICY;
+	if (r < 0)
+		return r;
 	if (!b->is_root)
 		h->flags |= namespaces ? PLAN_MAP_SELF : 0;
 	else
 		h->flags |= PLAN_DROP_GROUPS;
 	if (b->is_root && (namespaces || b->policy->user))
 		h->flags |= PLAN_SETIDS;
-	/* Without id mapping root stays root, with nothing left of its rights. */
-	if (b->is_root && !namespaces && !b->policy->user)
-		uid = gid = 0;
 	h->outer_uid = uid;
 	h->outer_gid = gid;
 	h->inner_uid = b->is_root && namespaces ? INNER_ID : uid;

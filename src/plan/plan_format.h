@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define PLAN_MAGIC 0x4e4c5043u
-#define PLAN_VERSION 4
+#define PLAN_VERSION 5
 #define PLAN_SIZE_MAX (8u << 20)
 #define PLAN_OPS_MAX 8192
 #define PLAN_RLIMITS_MAX 16
@@ -47,6 +47,12 @@ enum plan_op_type {
 			     */
 #define PLAN_IDENTITY 0x10u /* the object must have the given dev and ino */
 #define PLAN_DEVICE 0x20u   /* a device node: without nodev */
+#define PLAN_LEFT                                                                                  \
+	0x40u /* `dst` lies where earlier runs wrote: nothing on the way may be a link             \
+	       */
+#define PLAN_OWN                                                                                   \
+	0x80u /* the object is the run's already: no id mapping; its content is watched            \
+	       */
 
 struct plan_op {
 	uint16_t type, flags;
@@ -72,6 +78,7 @@ struct plan_rlimit {
 #define PLAN_LOOPBACK_UP 0x10u /* raise lo */
 #define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
 #define PLAN_NET_ALLOW 0x40u   /* every address leads to the gateway, on the ports below */
+#define PLAN_FILES 0x100u      /* nothing is executed: files are served (cordon/files.h) */
 
 enum plan_level {
 	PLAN_LEVEL_LANDLOCK = 1,
@@ -84,7 +91,8 @@ struct plan_header {
 	uint32_t ops_off, n_ops;
 	uint32_t argv_off, n_argv; /* arrays of string offsets */
 	uint32_t envp_off, n_envp;
-	uint32_t exec_path, cwd, hostname;
+	uint32_t exec_path; /* 0 with PLAN_FILES */
+	uint32_t cwd, hostname;
 	uint32_t workspace; /* its path, as the command sees it; 0 = none */
 	uint32_t inner_uid, inner_gid, outer_uid, outer_gid;
 	uint32_t filter; /* enum seccomp_variant */

@@ -411,25 +411,23 @@ static const char *caller_path(const struct build *b)
 	return NULL;
 }
 
-static int grant_program(struct build *b)
+/* What of the program's installation has to be shown. @own: it lies in the workspace; @left: in the
+ * private directory. */
+static int grant_found(struct build *b, const char *own, const char *left)
 {
-	const char *own = plan_workspace_command(b, b->in->options->argv[0]);
-	const struct discover_input in = { .command = own ? own : b->in->options->argv[0],
-					   .search_path = caller_path(b),
-					   .cwd = b->cwd,
-					   .home = b->home_real };
-	int r = discover_program(b->arena, &in, &b->program, b->err);
+	int r = 0;
 
-	if (r == 0)
-		b->program.exec_path = plan_workspace_seen(b, b->program.exec_path);
-	if (r == 0 && !b->program.exec_path)
-		return plan_nomem(b);
 	for (size_t i = 0; r == 0 && i < b->program.n_grants; i++) {
 		const struct discover_grant *d = &b->program.grants[i];
 		const struct plan_link link = { .path = d->path, .text = d->target };
 
 		if (own && plan_is_within(b->in->workspace->content, d->path))
 			continue; /* it comes with the workspace */
+		/* It comes with the private directory. What it is may change while we look: nothing
+		 * but installations is shown for its sake. */
+		if (left &&
+		    (d->kind == DISCOVER_FILE || plan_is_within(b->in->private_dir->dir, d->path)))
+			continue;
 		if (d->kind == DISCOVER_LINK)
 			r = plan_add_links(b, &link, 1);
 		/* Checked again, except what a package keeps for the program in /etc. */
@@ -437,6 +435,34 @@ static int grant_program(struct build *b)
 			 discover_tree_allowed(b->home_real, d->path))
 			r = plan_add_grant(b, d->path, GRANT_TOOL, false, NULL);
 	}
+	return r;
+}
+
+static int grant_program(struct build *b)
+{
+	const char *const *argv = b->in->options->argv;
+	const char *name = argv ? argv[0] : NULL, *seen = NULL;
+	const char *own = name ? plan_workspace_command(b, name) : NULL;
+	const char *left = name && !own ? plan_private_command(b, name, &seen) : NULL;
+	const struct discover_input in = { .command = own    ? own
+						      : left ? left
+							     : name,
+					   .search_path = caller_path(b),
+					   .cwd = b->cwd,
+					   .home = b->home_real };
+	int r;
+
+	/* Nothing is executed; but what the allow-list opens and closes is as it is for commands.
+	 */
+	if (b->in->options->files)
+		return b->is_commands ? plan_collect_commands(b, &in) : 0;
+	r = name ? discover_program(b->arena, &in, &b->program, b->err) : 0;
+	if (r == 0 && name)
+		b->program.exec_path = left ? seen : plan_workspace_seen(b, b->program.exec_path);
+	if (r == 0 && name && !b->program.exec_path)
+		return plan_nomem(b);
+	if (r == 0)
+		r = grant_found(b, own, left);
 	if (r == 0 && b->is_commands)
 		r = plan_collect_commands(b, &in);
 	return r;
@@ -465,6 +491,8 @@ int plan_collect_grants(struct build *b)
 		r = grant_program(b);
 	if (r == 0)
 		r = plan_hide_store(b);
+	if (r == 0)
+		r = plan_hide_private(b);
 	return r;
 }
 
@@ -474,8 +502,14 @@ static int check_start_dir(struct build *b)
 	const char *typed = b->policy->cwd;
 	char path[PATH_MAX];
 	struct resolved res;
+	const struct plan_own_dir *dir;
+	const char *rest;
 	int r = path_normalise(b->cwd, typed, path, sizeof(path));
 
+	if (r >= 0 && plan_in_private(b, path, &dir, &rest)) {
+		b->start_dir = arena_strdup(b->arena, path);
+		return b->start_dir ? 0 : plan_nomem(b);
+	}
 	if (r >= 0)
 		r = plan_resolve(b, path, &res);
 	/* What an earlier run made is there; if nothing is, entering it fails. */

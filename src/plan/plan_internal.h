@@ -6,6 +6,7 @@
  *	plan_env.c	who and where: home, user name, environment
  *	plan_grants.c	policy paths -> opened objects (`grants`), with the links on the way to them
  *	plan_workspace.c a directory shown copy-on-write
+ *	plan_private.c	/tmp and home that are kept between runs
  *	plan_commands.c	the allow-list of programs
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
  *	plan_protect.c	protected names -> marks
@@ -223,6 +224,23 @@ int plan_hide_store(struct build *b);
 const char *plan_workspace_command(struct build *b, const char *command);
 const char *plan_workspace_seen(struct build *b, const char *path);
 
+/* plan_private.c */
+/* Is @place, /tmp or the home directory, one that is kept? */
+bool plan_keeps_tmp(const struct build *b);
+bool plan_keeps_home(const struct build *b);
+int plan_private_steps(struct build *b);
+/* Once all steps are there: marks those that put something where earlier runs wrote. */
+void plan_private_mark(struct build *b);
+int plan_private_rules(struct build *b);
+int plan_hide_private(struct build *b);
+/* Does @path, as the command says it, lie in what is kept? 1 = yes: *ret_rest is the part of it
+ * below *ret_dir. */
+int plan_in_private(const struct build *b, const char *path, const struct plan_own_dir **ret_dir,
+		    const char **ret_rest);
+/* The command's path, if it names a file that an earlier run left: where it lies for us, and
+ * *ret_seen for the command. NULL = it is to be looked for as always. */
+const char *plan_private_command(struct build *b, const char *command, const char **ret_seen);
+
 /* plan_mark.c */
 int plan_mark(struct build *b, const char *path, int kind, bool is_file);
 int plan_mark_missing(struct build *b, const char *path, int kind, const char *text);
@@ -230,10 +248,13 @@ int plan_mark_missing(struct build *b, const char *path, int kind, const char *t
 int plan_pin_parents(struct build *b, const char *path);
 
 /* plan_view.c */
+bool plan_var_tmp_is_link(const struct build *b); /* to /tmp, at level namespaces */
 uint64_t plan_rights(const struct build *b, uint64_t wanted, bool is_dir);
 int plan_system_view(struct build *b);
 int plan_system_rules(struct build *b);
 int plan_make_parents(struct build *b, const char *path);
+/* What the command may do in directories of its own. */
+uint64_t plan_private_rights(const struct build *b);
 bool plan_is_denied(const struct build *b, const char *path);
 bool plan_in_base(const struct build *b, const char *path);
 

@@ -24,6 +24,8 @@
 #define DEFAULT_WALL_MS 30000
 #define DEFAULT_MEMORY ((uint64_t)256 << 20)
 
+#define MS_PER_S 1000u
+
 #define BY_CGROUP "cgroup"
 #define BY_WATCH "watch"
 #define BY_RLIMIT "rlimit"
@@ -63,11 +65,31 @@ static void put_limit(struct plan_header *h, int resource, uint64_t value)
 	limit->soft = limit->hard = value;
 }
 
+/* CPU time of the calling process and of each that it starts. It was not born now: what it has used
+ * is not counted. At the limit it is told (SIGXCPU), a second later it is over. */
+static void limit_own_cpu(struct build *b, struct plan_header *h)
+{
+	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits];
+	struct rusage used = { 0 };
+	uint64_t seconds;
+
+	if (b->policy->cpu_time_ms <= 0)
+		return;
+	getrusage(RUSAGE_SELF, &used); /* cannot fail */
+	seconds = ((uint64_t)b->policy->cpu_time_ms + MS_PER_S - 1) / MS_PER_S +
+		  (uint64_t)used.ru_utime.tv_sec + (uint64_t)used.ru_stime.tv_sec + 1;
+	put_limit(h, RLIMIT_CPU, seconds + 1);
+	if (seconds < limit->soft)
+		limit->soft = seconds;
+}
+
 static int limit_procs(struct build *b, struct plan_header *h)
 {
 	struct plan_limits *l = &b->plan->limits;
 	int is_asked = b->policy->procs >= 0, others;
 
+	if (b->in->is_self)
+		return hold(b, "procs", BY_NOTHING);
 	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
 		/* Counted for each user namespace since Linux 5.14; init is one of them. The
 		 * cgroup, which keeps count of refusals, comes first where there is one. */
@@ -100,13 +122,14 @@ static int limit_disk(struct build *b, struct plan_header *h)
 	uint64_t bytes = (uint64_t)(p->disk_bytes >= 0 ? p->disk_bytes : POLICY_DEFAULT_DISK_BYTES);
 	uint64_t steps = (2 * (uint64_t)b->n_steps + VIEW_INODES - 1) / VIEW_INODES * VIEW_INODES;
 
-	if (b->in->workspace) {
-		b->plan->limits.workspace_bytes = bytes;
+	if (b->in->workspace || b->in->private_dir) {
+		b->plan->limits.workspace_bytes = bytes ? bytes : 1;
 		b->plan->limits.workspace_inodes = bytes / BYTES_PER_INODE;
 	}
 	b->plan->limits.disk_bytes = bytes;
-	/* The private directory is not held to anything here, but what the run is for is. */
-	if (b->in->level != PLAN_LEVEL_NAMESPACES && b->in->workspace)
+	/* A private directory for the run alone is not held to anything here, but what the run is
+	 * for is. */
+	if (b->in->level != PLAN_LEVEL_NAMESPACES && b->plan->limits.workspace_bytes)
 		return hold(b, "disk", BY_WATCH);
 	if (b->in->level != PLAN_LEVEL_NAMESPACES)
 		return p->disk_bytes < 0
@@ -116,7 +139,7 @@ static int limit_disk(struct build *b, struct plan_header *h)
 					     BY_NOTHING);
 	h->tmpfs_bytes = bytes + VIEW_BYTES;
 	h->tmpfs_inodes = bytes / BYTES_PER_INODE + (steps > VIEW_INODES ? steps : VIEW_INODES);
-	return hold(b, "disk", b->in->workspace ? "tmpfs+watch" : "tmpfs");
+	return hold(b, "disk", b->plan->limits.workspace_bytes ? "tmpfs+watch" : "tmpfs");
 }
 
 /* What the policy says, or what the caller says for policies that do not; 0 = no limit. */
@@ -185,6 +208,8 @@ int plan_build_limits(struct build *b, struct plan_header *h)
 		  (uint64_t)(p->open_files >= 0 ? p->open_files : POLICY_DEFAULT_OPEN_FILES));
 	if (p->file_size_bytes >= 0)
 		put_limit(h, RLIMIT_FSIZE, (uint64_t)p->file_size_bytes);
+	if (b->in->is_self)
+		limit_own_cpu(b, h);
 	plan_tree_limits(b->in, &b->plan->limits);
 	r = limit_procs(b, h);
 	if (r == 0)

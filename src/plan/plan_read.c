@@ -9,10 +9,11 @@
 #define ALIGN_OFFSETS 4u
 
 #define OP_FLAGS                                                                                   \
-	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE)
+	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE |      \
+	 PLAN_LEFT | PLAN_OWN)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
-	 PLAN_TERMINAL | PLAN_NET_ALLOW)
+	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,
@@ -135,6 +136,14 @@ static int check_header(const struct plan_header *h)
 	return h->n_mount_fds <= PLAN_MOUNT_FDS_MAX && h->n_argv > 0 && h->n_ops <= PLAN_OPS_MAX;
 }
 
+/* Something to execute, or nothing and files to serve, which no terminal could carry. */
+static int check_program(const struct plan_header *h)
+{
+	if (h->flags & PLAN_FILES)
+		return h->exec_path == 0 && !(h->flags & PLAN_TERMINAL);
+	return is_absolute(h, h->exec_path);
+}
+
 static int check_rlimits(const struct plan_header *h)
 {
 	if (h->n_rlimits > PLAN_RLIMITS_MAX)
@@ -173,8 +182,8 @@ int plan_read_check(const void *block, size_t size)
 		return PLAN_FAULT_ARGV;
 	if (!check_offsets(h, h->envp_off, h->n_envp))
 		return PLAN_FAULT_ENVP;
-	if (!is_absolute(h, h->exec_path) || !is_path(h, h->cwd) ||
-	    !is_string_or_none(h, h->hostname) || (h->workspace != 0 && !is_path(h, h->workspace)))
+	if (!check_program(h) || !is_path(h, h->cwd) || !is_string_or_none(h, h->hostname) ||
+	    (h->workspace != 0 && !is_path(h, h->workspace)))
 		return PLAN_FAULT_STRING;
 	if (!check_rlimits(h))
 		return PLAN_FAULT_RLIMIT;

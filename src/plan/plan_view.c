@@ -250,9 +250,15 @@ static int add_etc(struct build *b)
 	return r;
 }
 
+uint64_t plan_private_rights(const struct build *b)
+{
+	return plan_rights(
+		b, (b->is_commands ? RIGHTS_READ : RIGHTS_RUN) | RIGHTS_WRITE | LL_FS_RESOLVE_UNIX,
+		true);
+}
+
 static int add_private(struct build *b, const char *path, unsigned mode)
 {
-	uint64_t access = RIGHTS_READ | RIGHTS_WRITE | LL_FS_RESOLVE_UNIX;
 	struct step *step;
 	int r = plan_make_parents(b, path);
 
@@ -263,10 +269,8 @@ static int add_private(struct build *b, const char *path, unsigned mode)
 		return plan_nomem(b);
 	if (b->is_commands)
 		step->op.flags = PLAN_NOEXEC;
-	else
-		access |= LL_FS_EXECUTE;
 	step->op.mode = mode;
-	step->op.access = plan_rights(b, access, true);
+	step->op.access = plan_private_rights(b);
 	return plan_list_add(b, &b->made, path);
 }
 
@@ -326,18 +330,24 @@ static int add_proc(struct build *b)
 	return 0;
 }
 
-static bool is_grant_below(const struct build *b, const char *dir)
+static bool is_grant_within(const struct build *b, const char *dir)
 {
 	for (size_t i = 0; i < b->n_grants; i++) {
-		if (!b->grants[i]->is_dropped && plan_is_below(dir, b->grants[i]->real))
+		if (!b->grants[i]->is_dropped && plan_is_within(dir, b->grants[i]->real))
 			return true;
 	}
 	return false;
 }
 
+/* A link is cheaper, but a grant of it or below it needs a real directory. */
+bool plan_var_tmp_is_link(const struct build *b)
+{
+	return !is_grant_within(b, "/var/tmp") && !plan_is_below("/var/tmp", b->home_real);
+}
+
 static int add_private_dirs(struct build *b)
 {
-	int r = add_private(b, "/tmp", 01777);
+	int r = plan_keeps_tmp(b) ? make_dir(b, "/tmp", 0755, 0) : add_private(b, "/tmp", 01777);
 
 	if (r == 0)
 		r = make_dir(b, "/run", 0755, 0);
@@ -345,12 +355,11 @@ static int add_private_dirs(struct build *b)
 		r = make_dir(b, "/var", 0755, 0);
 	if (r < 0)
 		return r;
-	/* A link is cheaper, but grants below it need a real directory. */
-	if (is_grant_below(b, "/var/tmp") || plan_is_below("/var/tmp", b->home_real))
-		r = add_private(b, "/var/tmp", 01777);
-	else
+	if (plan_var_tmp_is_link(b))
 		r = make_link(b, "/var/tmp", "/tmp");
-	if (r < 0 || plan_grant_of(b, b->home_real, false))
+	else
+		r = add_private(b, "/var/tmp", 01777);
+	if (r < 0 || plan_grant_of(b, b->home_real, false) || plan_keeps_home(b))
 		return r;
 	if (!plan_is_below("/tmp", b->home_real) && !plan_is_below("/var/tmp", b->home_real))
 		return add_private(b, b->home_real, 0700);
@@ -421,10 +430,8 @@ int plan_system_rules(struct build *b)
 	/* Other processes' files there stay closed: Landlock allows no ptrace access out. */
 	if (r == 0)
 		r = add_rule(b, "/proc", RIGHTS_READ, true);
-	if (r == 0)
-		r = add_rule(b, b->in->tmpdir,
-			     (b->is_commands ? RIGHTS_READ : RIGHTS_RUN) | RIGHTS_WRITE |
-				     LL_FS_RESOLVE_UNIX,
-			     true);
+	if (r == 0 && !b->in->is_self)
+		r = b->in->private_dir ? plan_private_rules(b)
+				       : add_rule(b, b->in->tmpdir, plan_private_rights(b), true);
 	return r;
 }

@@ -211,37 +211,60 @@ static int hold_store(struct build *b, const struct resolved *res)
 {
 	const char *name;
 
-	if (b->in->level != PLAN_LEVEL_NAMESPACES || !plan_grant_of(b, res->real, true))
+	if (!plan_grant_of(b, res->real, true))
 		return 0;
 	name = arena_strndup(b->arena, res->missing, strcspn(res->missing, "/"));
 	name = name ? plan_join(b, res->real, name) : NULL;
 	return name ? plan_mark_missing(b, name, MARK_MASK, "") : plan_nomem(b);
 }
 
-/* Where workspaces are kept nobody inside has any business, whatever was granted. */
-int plan_hide_store(struct build *b)
+/* 1 = @path lies in a grant, and is hidden now. */
+static int hide(struct build *b, const char *path)
 {
-	char path[PATH_MAX];
 	struct resolved res;
+	int r;
 
-	if (ws_store_path(b->in->options->state_dir, path, sizeof(path), false, NULL) < 0 ||
-	    plan_resolve(b, path, &res) < 0 || !plan_grant_of(b, res.real, false))
+	if (plan_resolve(b, path, &res) < 0 || !plan_grant_of(b, res.real, false))
 		return 0;
-	if (res.missing)
-		return hold_store(b, &res);
-	if (b->in->level == PLAN_LEVEL_NAMESPACES)
-		return plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
+	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
+		r = res.missing ? hold_store(b, &res)
+				: plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
+		return r < 0 ? r : 1;
+	}
 	/* Landlock knows no exceptions. To be read is bad enough; whoever writes there decides what
-	 * somebody commits. */
-	if (!plan_grant_of(b, res.real, true))
+	 * somebody commits, and what the next run finds. */
+	if (res.missing || !plan_grant_of(b, res.real, true))
 		return 0;
-	cordon_err(
-		b->err, CORDON_E_UNSUPPORTED, 0,
-		"level landlock cannot keep '%s', where workspaces are kept, out of a write grant",
-		res.real);
+	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		   "level landlock cannot keep '%s', where workspaces and private directories are "
+		   "kept, out of a write grant",
+		   res.real);
 	cordon_err_hint(b->err,
 			"grant what lies beside it, or set XDG_STATE_HOME to another place");
 	return -CORDON_E_UNSUPPORTED;
+}
+
+/* Where workspaces and private directories are kept nobody inside has any business, whatever was
+ * granted. */
+int plan_hide_store(struct build *b)
+{
+	static const char *const parts[] = { "", "/workspaces", "/sandboxes" };
+	char state[PATH_MAX];
+	int r = ws_state_path(b->in->options->state_dir, state, sizeof(state), NULL);
+
+	if (r < 0)
+		return 0;
+	/* A grant of one of the two does not show the whole. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++) {
+		const char *path = arena_printf(b->arena, "%s%s", state, parts[i]);
+
+		if (!path)
+			return plan_nomem(b);
+		r = hide(b, path);
+		if (i > 0 && r > 0)
+			r = 0;
+	}
+	return r < 0 ? r : 0;
 }
 
 /* What is called @name in the content, without a link out of it: 0 or -errno. */

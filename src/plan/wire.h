@@ -50,8 +50,8 @@ struct wire_limits {
 	uint64_t cpu_milli, cpu_time_ns;
 	uint64_t procs;			  /* held by the kernel; to notice that it was reached */
 	uint64_t end_at_procs;		  /* held by nobody else */
-	uint64_t disk_bytes, disk_inodes; /* of the workspace */
-	uint64_t held_bytes, held_inodes; /* what it held before the run, or WIRE_UNKNOWN */
+	uint64_t disk_bytes, disk_inodes; /* of workspace and private directory */
+	uint64_t held_bytes, held_inodes; /* what they held before the run, or WIRE_UNKNOWN */
 };
 
 /* wire_order.flags of WIRE_PLAN */
@@ -90,6 +90,7 @@ enum wire_limit {
 #define WIRE_HIT_PROCS 0x1u
 #define WIRE_HIT_DISK 0x2u
 #define WIRE_HIT_WORKSPACE 0x4u /* only seen when the command was over */
+#define WIRE_HIT_LOCKED 0x8u	/* something that is kept could not be looked into at the end */
 
 struct wire_report {
 	uint32_t type;
@@ -106,7 +107,11 @@ struct wire_report {
 	uint64_t memory_bytes; /* highest use of the whole tree that was seen */
 	uint64_t procs;	       /* highest number of tasks that was seen */
 	uint64_t disk_bytes;   /* highest use of private directories and workspace that was seen */
-	uint64_t held_bytes, held_inodes; /* what the workspace was last seen to hold */
+	/* What workspace and private directory were last seen to hold, or WIRE_UNKNOWN; the part of
+	 * it that has a name in the latter; the part that has none or was not seen. */
+	uint64_t held_bytes, held_inodes;
+	uint64_t private_bytes, private_inodes;
+	uint64_t hidden_bytes, hidden_inodes;
 };
 
 #endif

@@ -13,6 +13,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "sys/raw.h"
 #include "sys/vfork.h"
 
 #define VFORK_STACK_BYTES 8192 /* a few frames of system calls */
@@ -279,4 +280,10 @@ int sys_clone_vfork_into(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*f
 {
 	FAULT_POINT();
 	return clone_blocked(cgroup_fd, flags, ret_pid_fd, fn, arg);
+}
+
+long sys_call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+{
+	FAULT_POINT();
+	return raw_syscall(nr, (long)a, (long)b, (long)c, (long)d, 0, 0);
 }

@@ -51,6 +51,9 @@ int sys_clone_vfork(uint64_t flags, int *ret_pid_fd, int (*fn)(void *), void *ar
  * around us refuses clone3. */
 int sys_clone_vfork_into(int cgroup_fd, uint64_t flags, int *ret_pid_fd, int (*fn)(void *),
 			 void *arg);
+/* Any system call. Neither errno nor a lock is touched, so that a child which shares our memory can
+ * make it. */
+long sys_call(long nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
 #ifdef CORDON_FAULT_INJECTION
 /* Per thread: the @nth call from now on fails with @error; 0 disarms. Returns what was left. With

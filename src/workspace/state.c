@@ -26,8 +26,7 @@ static int set_path(char *buf, size_t size, const char *dir, const char *rest,
 	return 0;
 }
 
-/* STATE, as text. */
-static int state_path(const char *state_dir, char *buf, size_t size, struct cordon_error *err)
+int ws_state_path(const char *state_dir, char *buf, size_t size, struct cordon_error *err)
 {
 	const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 
@@ -154,7 +153,7 @@ int store_open(struct store *store, const char *state_dir, bool make, struct cor
 
 	store->fd = -1;
 	store->path[0] = '\0';
-	r = state_path(state_dir, state, sizeof(state), err);
+	r = ws_state_path(state_dir, state, sizeof(state), err);
 	if (r == 0)
 		r = set_path(store->path, sizeof(store->path), state, STORE_NAME, err);
 	if (r < 0)

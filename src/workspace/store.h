@@ -113,6 +113,8 @@ bool ws_is_overlay(const struct cordon_workspace *ws);
 /* Valid names: 1 to 64 of [A-Za-z0-9._-], not beginning with "." or "-", and not like an id. */
 bool ws_is_name(const char *name);
 
+/* STATE as an absolute path into @buf; it need not exist. */
+int ws_state_path(const char *state_dir, char *buf, size_t size, struct cordon_error *err);
 /* STATE/workspaces as an absolute path into @buf; made (0700) if @make. */
 int ws_store_path(const char *state_dir, char *buf, size_t size, bool make,
 		  struct cordon_error *err);

@@ -12,6 +12,14 @@
  * removed all the same). */
 int tree_remove(int dir_fd, const char *name);
 
+struct tree_amount {
+	uint64_t bytes, inodes;
+};
+
+/* What lies in directories below @dir_fd that are closed to their owner, which are opened for the
+ * visit. 0 or -errno: somebody changed the tree meanwhile, or it is very large. */
+int tree_locked(int dir_fd, struct tree_amount *ret);
+
 struct tree_copy {
 	/* Layers of an overlay are copied as they are: whiteouts and user.overlay.* attributes. */
 	bool is_layer;

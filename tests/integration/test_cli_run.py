@@ -39,6 +39,15 @@ def test_status_of_a_signal(me, name, number):
     assert (got["kind"], got["signal"], got["exit_code"], got["status"]) == ("signaled", number, None, 128 + number)
 
 
+def test_pids_of_runs_differ(me):
+    """A pid file that one run left in a shared directory must not name a process of the next."""
+    file = me.work / "pid"
+    me.write(file)
+    assert sh(me, f"echo $$ > {file}", "-w", str(me.work)).returncode == 0
+    alive = [sh(me, f"kill -0 $(cat {file}) 2>/dev/null").returncode for _ in range(8)]
+    assert alive.count(0) <= 1, alive  # the same number twice is rare, not impossible
+
+
 def test_not_found(me):
     done = me.run([], ["no-such-program"])
     assert done.returncode == 127 and "no-such-program" in one_line(done)

@@ -58,7 +58,7 @@ def calls_of_a_clean_run(me, argv, report):
     assert done.returncode == 0, done.stderr
     rows = dict(line.split() for line in report.read_text().splitlines())
     report.unlink()
-    assert set(rows.values()) == {"held"}, rows
+    assert set(rows.values()) == {"held"}, sorted(r for r in rows.items() if r[1] != "held")
     assert "done" in rows
     return trace.read_text(errors="replace").splitlines()
 

@@ -136,6 +136,7 @@ def test_bytes(me, probes, kind, level, record_property):
     assert got["usage"]["disk_bytes"] > LIMIT * MIB, got
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS + INODES)
 def test_enough_room(me, probes, kind, level):
@@ -144,6 +145,7 @@ def test_enough_room(me, probes, kind, level):
     is_fine(fill(me, probes, kind, 1024, want=16, hold=100, level=level))
 
 
+@pytest.mark.once
 def test_deleted_directories(me, probes):
     """What they take is theirs as long as somebody is in them."""
     is_ended(fill(me, probes, "inside", 4, want=16), 4)
@@ -169,6 +171,7 @@ def test_what_takes_no_room(me, probes, kind, level):
     assert got["usage"]["disk_bytes"] <= LIMIT * MIB, got
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", ["write", "mmap", "deleted", "deep"])
 def test_just_below(me, probes, kind, level):

@@ -35,7 +35,7 @@ struct outcome {
 	int is_copy; /* there was no overlay to be had */
 };
 
-static int with_terminal, with_net, with_workspace;
+static int with_terminal, with_net, with_workspace, with_files;
 static char state[] = "/tmp/cordon-torture-XXXXXX";
 
 /* The command has run: it left its marker, where it may. */
@@ -55,6 +55,17 @@ static int find_marker(const struct cordon_result *res)
 	CHECK_MSG(cordon_workspace_discard(ws, &err) == 0, "%s", err.msg);
 	return info->is_settled && info->summary.added == 1;
 }
+
+/* The marker as a request, where no command makes it. */
+static const struct {
+	struct cordon_files_request head;
+	char path[6];
+	char text[3];
+} __attribute__((packed)) write_marker = {
+	{ .magic = CORDON_FILES_MAGIC, .op = CORDON_FILES_WRITE, .path_len = 6, .data_len = 3 },
+	{ 'm', 'a', 'r', 'k', 'e', 'r' },
+	{ 'r', 'a', 'n' },
+};
 
 static void run_once(const char *level, long outside_nth, long init_nth, struct outcome *ret)
 {
@@ -81,6 +92,12 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	options.out.mode = CORDON_STREAM_CAPTURE;
 	options.err.mode = with_terminal ? CORDON_STREAM_JOIN : CORDON_STREAM_CAPTURE;
 	options.terminal = with_terminal;
+	options.files = with_files;
+	if (with_files) {
+		options.in.mode = CORDON_STREAM_DATA;
+		options.in.data = &write_marker;
+		options.in.data_len = sizeof(write_marker);
+	}
 	fault_arm(outside_nth, ENOMEM);
 	fault_arm_init(init_nth, ENOMEM);
 	ret->start_error = cordon_launcher_new(&launcher, &err);
@@ -185,6 +202,16 @@ static void test_terminal(void)
 	with_terminal = 0;
 }
 
+static void test_files(void)
+{
+	with_files = 1;
+	fail_each_in_init("namespaces");
+	fail_each_in_init("landlock");
+	fail_each_outside("namespaces");
+	fail_each_outside("landlock");
+	with_files = 0;
+}
+
 static void test_net(void)
 {
 	with_net = 1;
@@ -240,4 +267,5 @@ static void test_setup(void)
 }
 
 TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
-	 test_outside_landlock, test_terminal, test_net, test_workspace, test_nothing_left)
+	 test_outside_landlock, test_terminal, test_files, test_net, test_workspace,
+	 test_nothing_left)

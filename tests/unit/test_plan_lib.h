@@ -27,6 +27,7 @@ struct fixture {
 	char cwd[PATH_MAX], home[PATH_MAX], tmpdir[PATH_MAX];
 	int level;
 	struct plan_workspace workspace; /* if it has a base */
+	const struct plan_private *private_dir;
 	struct plan *plan;
 };
 
@@ -138,7 +139,8 @@ __attribute__((unused)) static int fx_build(struct fixture *f)
 					  .machine = &f->machine,
 					  .is_main_thread = 1,
 					  .tmpdir = f->tmpdir,
-					  .workspace = f->workspace.base ? &f->workspace : NULL };
+					  .workspace = f->workspace.base ? &f->workspace : NULL,
+					  .private_dir = f->private_dir };
 	struct plan *plan = NULL;
 	int r;
 

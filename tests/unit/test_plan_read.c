@@ -88,6 +88,10 @@ static void test_arrays(void)
 	BROKEN(*(uint32_t *)(void *)((char *)h + h->argv_off) = 0, PLAN_FAULT_ARGV);
 	BROKEN(*(uint32_t *)(void *)((char *)h + h->envp_off) = 4, PLAN_FAULT_ENVP);
 	BROKEN(h->exec_path = 0, PLAN_FAULT_STRING);
+	/* A program or files, never both, and files never through a terminal. */
+	BROKEN(h->flags |= PLAN_FILES, PLAN_FAULT_STRING);
+	BROKEN((h->flags |= PLAN_FILES, h->exec_path = 0), PLAN_FAULT_NONE);
+	BROKEN((h->flags |= PLAN_FILES | PLAN_TERMINAL, h->exec_path = 0), PLAN_FAULT_STRING);
 	BROKEN(h->cwd = (uint32_t)size - 1, PLAN_FAULT_STRING);
 	BROKEN(h->hostname = 8, PLAN_FAULT_STRING);
 	BROKEN(h->workspace = 8, PLAN_FAULT_STRING);

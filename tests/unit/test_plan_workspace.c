@@ -238,7 +238,11 @@ static void test_store_is_hidden(void)
 	CHECK(is_held(&f, state));
 	CHECK(mkdir(state, 0700) == 0 && mkdir(hidden, 0700) == 0);
 	FX_BUILD(&f);
-	CHECK(op_find(&f, PLAN_OP_MASK, hidden) > op_find(&f, PLAN_OP_BIND, f.home));
+	CHECK(op_find(&f, PLAN_OP_MASK, state) > op_find(&f, PLAN_OP_BIND, f.home));
+	/* A grant of its own does not help. */
+	fx_set(&f, "fs.read", hidden);
+	FX_BUILD(&f);
+	CHECK(op_find(&f, PLAN_OP_MASK, state) >= 0 && op_find(&f, PLAN_OP_BIND, hidden) < 0);
 	/* Without mounts nothing can be hidden, and nobody may write there. */
 	f.level = PLAN_LEVEL_LANDLOCK;
 	CHECK_INT(fx_build(&f), -CORDON_E_UNSUPPORTED);

@@ -187,7 +187,7 @@ static void look(void)
 	attempt("stat-outside", stat(canary, &st) == 0);
 	attempt("umount", umount2("/proc", MNT_DETACH) == 0);
 	attempt("process-list", many_processes());
-	state("pid", getpid() < 50);
+	state("pid", getppid() == 1);
 	attempt("root-writable", can_open("/planted", O_WRONLY | O_CREAT));
 }
 

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * /tmp and home that are kept between runs: two directories of the caller's, mounted where a run
+ * has its private ones otherwise.
+ *
+ * What lies in them was left by earlier runs, and others may be writing there right now. So nothing
+ * of it is looked up by path on the host's side, links are never followed, and the steps that put
+ * something there (mount points of grants, links on the way to them) are marked for init, which
+ * takes nothing for granted at such places.
+ *
+ * The caller's directory itself is not shown: its two names stay what they are.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "base/path.h"
+#include "plan/plan_internal.h"
+
+#define TMP "/tmp"
+#define VAR_TMP "/var/tmp"
+
+static bool is_kept(const struct build *b, const char *place)
+{
+	return b->in->private_dir && b->in->level == PLAN_LEVEL_NAMESPACES &&
+	       !plan_grant_of(b, place, false);
+}
+
+bool plan_keeps_tmp(const struct build *b)
+{
+	return is_kept(b, TMP);
+}
+
+bool plan_keeps_home(const struct build *b)
+{
+	return is_kept(b, b->home_real);
+}
+
+static void set_object(struct step *step, const struct plan_own_dir *dir)
+{
+	step->op.flags |= PLAN_OWN;
+	if (dir->fd < 0)
+		return;
+	step->op.flags |= PLAN_IDENTITY;
+	step->op.dev_major = major(dir->dev);
+	step->op.dev_minor = minor(dir->dev);
+	step->op.ino = dir->ino;
+}
+
+/* The sandbox of a run started by root cannot reach what is root's: it is handed the mount. */
+static int pass_descriptor(struct build *b, const struct plan_own_dir *dir, struct step *step)
+{
+	int *slot, fd;
+
+	if (!b->is_root || dir->fd < 0)
+		return 0;
+	fd = fcntl(dir->fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0)
+		return cordon_err(b->err, CORDON_E_SYSTEM, errno, "the private directory");
+	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
+	if (!slot) {
+		close(fd);
+		return plan_nomem(b);
+	}
+	*slot = fd;
+	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
+	return 0;
+}
+
+static int show(struct build *b, const char *place, const struct plan_own_dir *dir)
+{
+	struct step *step;
+	int r = plan_make_parents(b, place);
+
+	if (r < 0)
+		return r;
+	step = plan_step(b, PLAN_OP_BIND, place, dir->path);
+	if (!step)
+		return plan_nomem(b);
+	step->op.flags = (uint16_t)(PLAN_MKPOINT | (b->is_commands ? PLAN_NOEXEC : 0));
+	step->op.mode = 0755;
+	step->op.access = plan_private_rights(b);
+	set_object(step, dir);
+	r = pass_descriptor(b, dir, step);
+	return r < 0 ? r : plan_list_add(b, &b->made, place);
+}
+
+int plan_private_steps(struct build *b)
+{
+	int r = 0;
+
+	if (plan_keeps_tmp(b))
+		r = show(b, TMP, &b->in->private_dir->tmp);
+	if (r == 0 && plan_keeps_home(b))
+		r = show(b, b->home_real, &b->in->private_dir->home);
+	return r;
+}
+
+void plan_private_mark(struct build *b)
+{
+	bool keeps_tmp = plan_keeps_tmp(b), keeps_home = plan_keeps_home(b);
+
+	for (size_t i = b->n_base_steps; i < b->n_steps; i++) {
+		struct plan_op *op = &b->steps[i].op;
+		const char *dst = b->steps[i].dst;
+
+		/* These are the steps that make a name outside of every grant. */
+		if (op->type != PLAN_OP_DIR && op->type != PLAN_OP_SYMLINK &&
+		    !((op->type == PLAN_OP_BIND || op->type == PLAN_OP_OVERLAY) &&
+		      (op->flags & PLAN_MKPOINT)))
+			continue;
+		if ((keeps_tmp && plan_is_below(TMP, dst)) ||
+		    (keeps_home && plan_is_below(b->home_real, dst)))
+			op->flags |= PLAN_LEFT;
+	}
+}
+
+static int add_rule(struct build *b, const struct plan_own_dir *dir)
+{
+	struct step *step = plan_step(b, PLAN_OP_RULE, NULL, dir->path);
+
+	if (!step)
+		return plan_nomem(b);
+	step->op.access = plan_private_rights(b);
+	set_object(step, dir);
+	return 0;
+}
+
+/* Level landlock: the two are what they are, at their own paths. */
+int plan_private_rules(struct build *b)
+{
+	int r = add_rule(b, &b->in->private_dir->tmp);
+
+	return r < 0 ? r : add_rule(b, &b->in->private_dir->home);
+}
+
+/* Whoever could write there would decide what the next run's /tmp is. */
+int plan_hide_private(struct build *b)
+{
+	const struct plan_private *p = b->in->private_dir;
+	int r;
+
+	if (!p || !plan_grant_of(b, p->dir, false))
+		return 0;
+	if (b->in->level == PLAN_LEVEL_NAMESPACES)
+		return p->tmp.fd >= 0 ? plan_mark(b, p->dir, MARK_MASK, false) : 0;
+	if (!plan_grant_of(b, p->dir, true))
+		return 0;
+	r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		       "level landlock cannot keep the private directory '%s' out of a write grant",
+		       p->dir);
+	cordon_err_hint(b->err, "grant what lies beside it, or take a private directory elsewhere");
+	return r;
+}
+
+/* @path as far as it lies in @place; NULL = it does not. */
+static const char *rest_of(const char *place, const char *path)
+{
+	if (!plan_is_within(place, path))
+		return NULL;
+	path += strlen(place);
+	return path + strspn(path, "/");
+}
+
+int plan_in_private(const struct build *b, const char *path, const struct plan_own_dir **ret_dir,
+		    const char **ret_rest)
+{
+	const struct plan_private *p = b->in->private_dir;
+	const char *rest = NULL;
+
+	if (!p || plan_grant_of(b, path, false))
+		return 0;
+	if (b->in->level != PLAN_LEVEL_NAMESPACES) {
+		*ret_dir = &p->tmp;
+		rest = rest_of(p->tmp.path, path);
+		if (!rest) {
+			*ret_dir = &p->home;
+			rest = rest_of(p->home.path, path);
+		}
+	} else {
+		/* The home directory may lie in /tmp: the inner one counts. */
+		*ret_dir = &p->home;
+		if (plan_keeps_home(b)) {
+			rest = rest_of(b->home_real, path);
+			rest = rest ? rest : rest_of(b->home, path);
+		}
+		if (!rest && plan_keeps_tmp(b)) {
+			*ret_dir = &p->tmp;
+			rest = rest_of(TMP, path);
+			if (!rest && plan_var_tmp_is_link(b))
+				rest = rest_of(VAR_TMP, path);
+		}
+	}
+	*ret_rest = rest;
+	return rest != NULL;
+}
+
+static bool is_file_in(const struct plan_own_dir *dir, const char *name)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
+	};
+	struct stat st;
+	bool is_file;
+	int fd;
+
+	if (dir->fd < 0 || !*name)
+		return false;
+	fd = (int)syscall(SYS_openat2, dir->fd, name, &how, sizeof(how));
+	if (fd < 0)
+		return false;
+	is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+	close(fd);
+	return is_file;
+}
+
+const char *plan_private_command(struct build *b, const char *command, const char **ret_seen)
+{
+	const struct plan_own_dir *dir;
+	char path[PATH_MAX];
+	const char *name;
+
+	if (!b->in->private_dir || !strchr(command, '/') ||
+	    path_normalise(b->cwd_real ? b->cwd_real : b->cwd, command, path, sizeof(path)) < 0 ||
+	    !plan_in_private(b, path, &dir, &name) || !is_file_in(dir, name))
+		return NULL;
+	*ret_seen = arena_strdup(b->arena, path);
+	return *ret_seen ? plan_join(b, dir->path, name) : NULL;
+}
