@@ -9,6 +9,7 @@
 
 #include "base/err.h"
 #include "base/strbuf.h"
+#include "frameworks.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -30,6 +31,13 @@ static void add_verb_words(struct strbuf *sb)
 		strbuf_putc(sb, ' ');
 	}
 	/* The loop leaves a blank behind; the shells do not mind. */
+}
+
+/* Adds the frameworks of `cordon new`. */
+static void add_framework_words(struct strbuf *sb)
+{
+	for (size_t i = 0; i < FRAMEWORKS; i++)
+		strbuf_printf(sb, "%s%s", i ? " " : "", frameworks[i].name);
 }
 
 /* "-r|--read", for a case label. */
@@ -110,6 +118,12 @@ static void add_bash_operands(struct strbuf *sb)
 			"\telif [[ $verb == help ]]; then\n"
 			"\t\tCOMPREPLY=($(compgen -W '");
 	add_verb_words(sb);
+	strbuf_puts(sb, "' -- \"$cur\"))\n"
+			"\telif [[ $verb == new && $i -lt COMP_CWORD ]]; then\n"
+			"\t\tCOMPREPLY=($(compgen -d -- \"$cur\"))\n"
+			"\telif [[ $verb == new ]]; then\n"
+			"\t\tCOMPREPLY=($(compgen -W '");
+	add_framework_words(sb);
 	strbuf_puts(sb, "' -- \"$cur\"))\n"
 			"\telif [[ $verb == 'policy validate' ]]; then\n"
 			"\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n"
@@ -217,7 +231,11 @@ static void add_zsh_verb(struct strbuf *sb, int verb)
 		strbuf_puts(sb, "\t\t\t'*:policy file:_files' ;;\n");
 	else if (verb == VERB_COMPLETION)
 		strbuf_puts(sb, "\t\t\t'1:shell:(bash zsh fish)' ;;\n");
-	else
+	else if (verb == VERB_NEW) {
+		strbuf_puts(sb, "\t\t\t'1:framework:(");
+		add_framework_words(sb);
+		strbuf_puts(sb, ")' '2:directory:_directories' ;;\n");
+	} else
 		strbuf_puts(sb, "\t\t\t'*: : ' ;;\n");
 }
 
@@ -313,7 +331,10 @@ static void make_fish(struct strbuf *sb)
 			"-a '(__fish_complete_subcommand)'\n"
 			"complete -c cordon -n '__fish_seen_subcommand_from completion' "
 			"-a 'bash zsh fish'\n"
-			"complete -c cordon -n '__fish_seen_subcommand_from validate' -F\n");
+			"complete -c cordon -n '__fish_seen_subcommand_from validate' -F\n"
+			"complete -c cordon -n '__fish_seen_subcommand_from new' -a '");
+	add_framework_words(sb);
+	strbuf_puts(sb, "'\n");
 	for (size_t i = 0; i < VERB_GROUPS; i++)
 		add_fish_group(sb, &verb_groups[i]);
 	for (int v = 0; v < VERB_MAX; v++) {

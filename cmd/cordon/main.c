@@ -84,6 +84,11 @@ const struct verb verb_table[VERB_MAX] = {
 		"remove workspaces that nobody needs",
 		"Those without changes and without a name, and what was left half-made.\n", 1,
 		cmd_workspace_gc },
+	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
+		"make a project whose tools run in a sandbox",
+		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must not exist or\n"
+		"be empty; its name is the project's.\n", 1,
+		cmd_new },
 	[VERB_COMPLETION] = { "completion", "bash|zsh|fish",
 		"print a completion script for a shell", NULL, 1,
 		cmd_completion },

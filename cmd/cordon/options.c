@@ -21,7 +21,8 @@
 #define WS_LISTS                                                                                   \
 	(VERB_BIT(VERB_WORKSPACE_LIST) | VERB_BIT(VERB_WORKSPACE_STATUS) | WS_DIFF | WS_COMMIT |   \
 	 WS_GC)
-#define LISTS (RUN | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
+#define NEW VERB_BIT(VERB_NEW)
+#define LISTS (RUN | NEW | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
 #define ALL UINT32_MAX
 
 static_assert(VERB_MAX <= 32, "struct option keeps the verbs in 32 bits");
@@ -166,6 +167,8 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC, NULL, NULL,
 		NULL,
 		"only say what would happen" },
+	[OPT_LIST] = { "list", 0, GROUP_RESULT, COMPLETE_NONE, NEW, NULL, NULL, NULL,
+		"list the frameworks that there is a project for" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };

@@ -58,6 +58,7 @@ int cmd_workspace_commit(const struct parsed *args);
 int cmd_workspace_discard(const struct parsed *args);
 int cmd_workspace_export(const struct parsed *args);
 int cmd_workspace_gc(const struct parsed *args);
+int cmd_new(const struct parsed *args);
 int cmd_completion(const struct parsed *args);
 int cmd_help(const struct parsed *args);
 

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKSPACE_VERBS = [f"workspace {word}" for word in ("list", "status", "diff", "commit", "discard", "export", "gc")]
-VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "completion", "help"]
+VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "new", "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
 
@@ -351,6 +351,8 @@ COMPLETIONS = [
     (["run", "-t", "--is"], set()),
     (["policy", "validate", "--j"], {"--json"}),
     (["completion", ""], {"bash", "zsh", "fish"}),
+    (["new", ""], {"crewai", "autogen", "openai-agents", "langchain"}),
+    (["new", "crewai", "/et"], {"/etc"}),
     (["run", "-w", "/etc/host"], {str(path) for path in pathlib.Path("/etc").glob("host*")}),
     (["run", "ls", "--is"], set()),
 ]
@@ -376,6 +378,7 @@ def page(name):
 
 
 @pytest.mark.parametrize("verb, name", [("run", "cordon-run.1"), ("check", "cordon-check.1"),
+                                        ("new", "cordon-new.1"),
                                         ("policy show", "cordon-policy.1"),
                                         ("policy validate", "cordon-policy.1"),
                                         *((verb, "cordon-workspace.1") for verb in WORKSPACE_VERBS)])

@@ -60,7 +60,7 @@ def test_test_builds_are_not_shipped():
     assert not [p for p in PREFIX.rglob("*fault*")]
 
 
-@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-policy.1", "cordon-workspace.1", "libcordon.3"])
+@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-new.1", "cordon-policy.1", "cordon-workspace.1", "libcordon.3"])
 def test_man_page(page):
     path = one(f"share/man/man*/{page}")
     out = run(["mandoc", "-T", "utf8", path])
