@@ -9,7 +9,7 @@ KILLS ?= 2000
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test test-kernels bench lint format fuzz soak install clean help
+.PHONY: all run test test-adapters test-kernels bench lint format fuzz soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -22,8 +22,12 @@ run: all ## install what the build needs, build, run a Python snippet in a sandb
 	@tools/demo.sh $(BUILD)/cmd/cordon/cordon
 
 test: ## install what the tests need, build with gcc, clang and sanitizers, run everything
-	@tools/install-deps.sh build test
+	@tools/install-deps.sh build python test
 	@tools/test.sh
+
+test-adapters: ## install the agent frameworks in virtual environments, run the adapters' suites
+	@tools/install-deps.sh build python test
+	@tools/test-adapters.sh
 
 test-kernels: ## boot Debian's kernels in QEMU and run the suites inside (not part of make test)
 	@tools/install-deps.sh build kernels
@@ -36,7 +40,7 @@ bench: ## measure against bare processes and bubblewrap
 	/usr/bin/python3 bench/run.py --build $(BUILD)
 
 lint: ## format, static analysis, layers, symbols, sizes
-	@tools/install-deps.sh build lint
+	@tools/install-deps.sh build python lint
 	@tools/lint.sh
 
 format: ## rewrite all C files in the house format
@@ -52,6 +56,10 @@ soak: ## N runs of every kind (default 100000) with a census of leaks, then KILL
 	@$(MAKE) --no-print-directory all
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
+
+wheel: ## build the Python package: build/python/dist/cordon-*.whl
+	@tools/install-deps.sh build python
+	@tools/wheel.sh
 
 install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if given
 	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))

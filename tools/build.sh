@@ -17,7 +17,10 @@ if [ ! -f "$dir/build.ninja" ]; then
 		exit 1
 	fi
 elif [ "$(cat "$dir/.options" 2>/dev/null)" != "$*" ]; then
-	meson configure "$dir" "$@" >"$log" 2>&1 || { cat "$log"; exit 1; }
+	# A directory of before an option existed has to read them again first.
+	meson configure "$dir" "$@" >"$log" 2>&1 ||
+		{ meson setup --reconfigure "$dir" && meson configure "$dir" "$@"; } >"$log" 2>&1 ||
+		{ cat "$log"; exit 1; }
 fi
 echo "$*" >"$dir/.options"
 

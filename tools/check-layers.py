@@ -30,16 +30,18 @@ LAYERS = {
     "src/launch": 4,
     "src/api": 5,
     "cmd/cordon": 6,
+    "bindings/python/src": 6,
 }
 
 # (from, to) within one layer. Never both directions.
 SIBLINGS = set()
 
 # The freestanding programs share formats, constants and parsers with the library, not code that
-# needs libc.
-FREESTANDING = {
+# needs libc. Bindings use the public interface and nothing else.
+ONLY = {
     "src/init": {"src/init", "src/base", "src/uapi", "src/sys", "src/seccomp", "src/net", "src/plan"},
     "src/gateway": {"src/gateway", "src/base", "src/uapi", "src/sys", "src/net"},
+    "bindings/python/src": {"bindings/python/src"},
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -65,7 +67,7 @@ def resolve(name, path, root):
 def allowed(source, target):
     if target == source or target == "include/cordon":
         return True
-    if target not in FREESTANDING.get(source, {target}):
+    if target not in ONLY.get(source, {target}):
         return False
     if LAYERS[target] < LAYERS[source]:
         return True
@@ -74,7 +76,7 @@ def allowed(source, target):
 
 def check(root):
     problems = []
-    for top in ("src", "cmd"):
+    for top in ("src", "cmd", "bindings"):
         for path in sorted((root / top).rglob("*.[chS]")):
             where = path.relative_to(root).as_posix()
             source = folder_of(path, root)
@@ -108,6 +110,9 @@ def self_test():
         ("src/plan/a.c", '#include "nowhere/x.h"', False),
         ("cmd/cordon/a.c", '#include "base/x.h"', True),
         ("src/seccomp/a.c", '#include "seccomp/generated.h"', True),
+        ("bindings/python/src/a.c", '#include "own.h"', True),
+        ("bindings/python/src/a.c", "#include <cordon/error.h>", True),
+        ("bindings/python/src/a.c", '#include "base/x.h"', False),
     ]
     wrong = 0
     for name, text, good in cases:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs, if any is missing, and says so first.
 #
-#	tools/install-deps.sh SET...      sets: build lint test kernels fuzz bench
+#	tools/install-deps.sh SET...      sets: build python lint test kernels fuzz bench
 #	tools/install-deps.sh --list SET...
 #
 # Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
@@ -11,6 +11,7 @@ set -euo pipefail
 declare -A sets=(
 	[build]="gcc libc6-dev binutils make meson ninja-build pkg-config python3 scdoc
 		musl-tools"
+	[python]="python3-dev python3-venv"
 	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
 	[test]="g++ clang-19 python3-pytest strace git procps util-linux sqlite3
 		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server

@@ -38,7 +38,7 @@ files() {
 }
 mapfile -t all < <(files)
 mapfile -t c_files < <(printf '%s\n' "${all[@]}" | grep -E '\.[ch]$')
-mapfile -t product < <(printf '%s\n' "${c_files[@]}" | grep -E '^(src|cmd)/.*\.c$')
+mapfile -t product < <(printf '%s\n' "${c_files[@]}" | grep -E '^(src|cmd|bindings)/.*\.c$')
 mapfile -t scripts < <(printf '%s\n' "${all[@]}" | grep -E '^(tools|bench|tests|examples)/.*\.sh$|^\.ci/run$')
 
 format() {
@@ -51,7 +51,7 @@ format() {
 # Both compilers: gcc's objects are what ships and what the symbol check reads; clang's commands are
 # what clang-tidy understands, and generated sources must exist for it.
 builds() {
-	tools/build.sh release gcc -Dwerror=true && tools/build.sh clang clang-19 -Dwerror=true
+	tools/build.sh release gcc -Dwerror=true && tools/build.sh clang clang-19 -Dwerror=true -Dpython=enabled
 }
 
 tidy() {
@@ -64,7 +64,7 @@ analyse() {
 		--enable=warning,performance,portability --inline-suppr \
 		--suppress=missingIncludeSystem --suppress=normalCheckLevelMaxBranches \
 		--suppress=unknownMacro \
-		-D_GNU_SOURCE -D__x86_64__ -Iinclude -Isrc "${product[@]}"
+		-D_GNU_SOURCE -D__x86_64__ '-DPy_RETURN_NONE=return Py_None' -Iinclude -Isrc "${product[@]}"
 }
 
 complexity() {
@@ -85,12 +85,17 @@ words() {
 layers() { python3 tools/check-layers.py --self-test && python3 tools/check-layers.py; }
 sources() { python3 tools/update-sources.py --check; }
 symbols() { tools/check-init-symbols.sh build/release; }
-shell() { shellcheck "${scripts[@]}"; }
+shell() { shellcheck -x --source-path=SCRIPTDIR "${scripts[@]}"; }
 python_syntax() {
 	printf '%s\n' "${all[@]}" | grep -E '\.py$' | xargs -r python3 -c '
 import ast, sys
 for name in sys.argv[1:]:
     ast.parse(open(name, encoding="utf-8").read(), name)'
+}
+# Types of the Python package; pyproject.toml says how strictly.
+types() {
+	tools/venv.sh build/lint-venv tools/python/lint.txt &&
+		build/lint-venv/bin/mypy --cache-dir $log/mypy
 }
 # scdoc leaves paragraph marks before headings, which mandoc skips with a warning each.
 man_pages() {
@@ -109,6 +114,7 @@ check lengths lengths
 check complexity complexity
 check shell shell
 check python python_syntax
+check mypy types
 check format format
 check builds builds
 check symbols symbols

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # What `make test` does: three builds, the meson suites in two of them, the pytest suites as root and
-# as an ordinary user. Ends with one line "N passed, N failed, N skipped".
+# as an ordinary user, those of the Python package too. Ends with one line "N passed, N failed, N
+# skipped".
 #
-#	tools/test.sh [STEP...]     steps: gcc clang asan root user (default: all)
+#	tools/test.sh [STEP...]     steps: gcc clang asan root user python (default: all)
 #
-# PYTEST_ARGS is handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
+# CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). PYTEST_ARGS is
+# handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -53,11 +55,12 @@ meson_suites() {
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes: three callers
 # run them at the same time. The others have the machine for themselves.
-calm=(tests/integration/test_{cli_options,cli_run,cli_streams,docs,git,inject,installed}.py
-	tests/integration/test_{interactive,landlock_metadata,tools}.py
+calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,inject,installed}.py
+	tests/integration/test_{interactive,landlock_metadata,new,private,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 who='root user'
 uid=
+python=/usr/bin/python3
 
 # run_pytest NAME [ARGUMENT...]: in the staged tree, with a clean environment, as $uid if that is set
 run_pytest() {
@@ -74,7 +77,7 @@ run_pytest() {
 		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
 		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" CORDON_TEST_WHO="$who" \
-		"${as[@]}" /usr/bin/python3 -m pytest -q -p no:cacheprovider --durations=5 \
+		"${as[@]}" "$python" -m pytest -q -p no:cacheprovider --durations=5 \
 		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} "$@")
 }
 
@@ -111,6 +114,29 @@ calm_suites() {
 	done
 }
 
+# The Python package from its wheel, installed where any user can reach it.
+python_suites() {
+	local wheel
+	if ! wheel=$(tools/wheel.sh) || ! tools/venv.sh "$scratch/venv" tools/python/test.txt ||
+		! "$scratch/venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+			--no-input --no-deps --no-index "$wheel" </dev/null; then
+		failed "the Python package"
+		return
+	fi
+	chmod -R a+rX "$scratch/venv"
+	python=$scratch/venv/bin/python
+	if [ "$(id -u)" -eq 0 ]; then
+		say "Python package as root"
+		uid=
+		run_pytest python-root tests/python
+		collect_pytest $? python-root
+		uid=$test_uid
+	fi
+	say "Python package as an ordinary user"
+	run_pytest python-user tests/python
+	collect_pytest $? python-user
+}
+
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
 steps=("$@")
 
@@ -118,7 +144,7 @@ say "building with gcc"
 tools/build.sh release gcc -Dwerror=true || failed "gcc build"
 if wants clang; then
 	say "building with clang"
-	tools/build.sh clang clang-19 -Dwerror=true || failed "clang build"
+	tools/build.sh clang clang-19 -Dwerror=true -Dpython=enabled || failed "clang build"
 fi
 if wants gcc; then
 	say "C suites, plain build"
@@ -138,7 +164,7 @@ trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
 prefix=
 
-if { wants root || wants user; } && ! prefix=$(tools/stage.sh "$scratch"); then
+if { wants root || wants user || wants python; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
 	others=()
@@ -169,6 +195,22 @@ elif wants user; then
 	say "integration, escape, limit, network and workspace suites as $(id -un 2>/dev/null || id -u)"
 	pytest_suites user
 	echo "Not root: the parts that need root were skipped."
+fi
+
+if [ -n "$prefix" ] && wants python; then
+	must_work=${CORDON_MUST_WORK:-0}
+	python_suites
+fi
+
+# Some of `make test-adapters`, where somebody asks for it by name: it installs whole frameworks.
+if [ -n "${CORDON_ADAPTERS-}" ] && [ ${#steps[@]} -eq 0 ]; then
+	status=0
+	# shellcheck disable=SC2086 # a list of words
+	ADAPTER_WHO=user tools/test-adapters.sh $CORDON_ADAPTERS || status=$?
+	cp build/results-adapters/*.xml "$results/" 2>/dev/null || failed "no test results of the adapters"
+	if [ $status -ne 0 ] && ! grep -qE '<(failure|error)' build/results-adapters/*.xml; then
+		failed "the adapters ended with status $status"
+	fi
 fi
 
 say "results"

@@ -32,6 +32,9 @@ LISTS = [
     ("src/launch/meson.build", "launch_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),
     ("cmd/cordon/meson.build", "command_sources", "*.c"),
+    ("cmd/cordon/meson.build", "template_sources", "templates/**/*"),
+    ("bindings/python/meson.build", "binding_sources", "src/*.c"),
+    ("bindings/python/meson.build", "package_sources", "cordon/**/*.py"),
     ("man/meson.build", "man_sources", "*.scd"),
     ("tests/meson.build", "unit_tests", "unit/test_*.c"),
     ("tests/meson.build", "torture_tests", "torture/test_*.c"),
@@ -53,7 +56,7 @@ def wanted(directory, glob):
     prefix = ""
     while glob.startswith("../"):
         directory, glob, prefix = directory.parent, glob[3:], prefix + "../"
-    return sorted(prefix + p.relative_to(directory).as_posix() for p in directory.glob(glob))
+    return sorted(prefix + p.relative_to(directory).as_posix() for p in directory.glob(glob) if p.is_file())
 
 
 def main():

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of an AsyncSandbox: the same as Files, as coroutines."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, TypeVar, Union
+
+from . import fileops
+from .fileops import FileInfo, Op, StrPath
+from .files import (
+    Data,
+    answers_from,
+    check_served,
+    file_job,
+    glob_base,
+    import_ops,
+    matching,
+    pair_up,
+    tar_of,
+)
+from .hostfiles import open_source, open_target, write_all
+
+if TYPE_CHECKING:
+    from .aio import AsyncSandbox
+
+T = TypeVar("T")
+
+
+class AsyncFiles:
+    """Reads and writes with the sandbox's own rights; see Files for the methods."""
+
+    def __init__(self, sandbox: "AsyncSandbox") -> None:
+        self._sandbox = sandbox
+
+    async def _do(self, op: Op[T]) -> T:
+        from .aio import slot
+
+        if op.count == 0:
+            return op.finish([])
+        sandbox = self._sandbox
+        sandbox._check_open()
+        async with slot():
+            fd = os.memfd_create("cordon-files", os.MFD_CLOEXEC)
+            try:
+                check_served(await sandbox._run_job(lambda: file_job(sandbox, op, fd)))
+                answers = answers_from(fd, op.count)
+            finally:
+                os.close(fd)
+        return op.finish(answers)
+
+    async def read(self, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX) -> bytes:
+        """The whole file; OSError (EFBIG) if it is larger than ``limit`` (None: any size)."""
+        return await self._do(fileops.read(path, limit))
+
+    async def read_text(
+        self, path: StrPath, encoding: str = "utf-8", errors: str = "strict"
+    ) -> str:
+        """The same as text."""
+        return (await self.read(path)).decode(encoding, errors)
+
+    async def write(
+        self,
+        path: StrPath,
+        data: Data,
+        *,
+        mode: Optional[int] = None,
+        append: bool = False,
+        parents: bool = True,
+        exclusive: bool = False,
+    ) -> None:
+        """Writes a file, with the directories above it if they are missing."""
+        await self._do(fileops.write(path, data, mode, append, parents, exclusive))
+
+    async def stat(self, path: StrPath, follow: bool = True) -> FileInfo:
+        """A file's attributes; of a link itself with ``follow=False``."""
+        return await self._do(fileops.stat_of(path, follow))
+
+    async def list(self, path: StrPath = ".", depth: int = 1) -> "List[FileInfo]":
+        """What is in a directory, and below it down to ``depth`` (0: everything)."""
+        return await self._do(fileops.listing(path, depth))
+
+    async def glob(self, pattern: str) -> "List[FileInfo]":
+        """What fits a pattern: ``*.py``, ``src/**/*.c``."""
+        base, depth = glob_base(pattern)
+        try:
+            return matching(await self.list(base, depth), pattern)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    async def exists(self, path: StrPath) -> bool:
+        """Whether it exists and can be reached."""
+        return await self._do(fileops.is_type(path, None))
+
+    async def is_dir(self, path: StrPath) -> bool:
+        """Whether it is a directory."""
+        return await self._do(fileops.is_type(path, "dir"))
+
+    async def is_file(self, path: StrPath) -> bool:
+        """Whether it is a regular file."""
+        return await self._do(fileops.is_type(path, "file"))
+
+    async def mkdir(self, path: StrPath, parents: bool = True, exist_ok: bool = True) -> None:
+        """Makes a directory."""
+        await self._do(fileops.mkdir(path, parents, exist_ok))
+
+    async def remove(
+        self, path: StrPath, recursive: bool = False, missing_ok: bool = False
+    ) -> None:
+        """Removes a file, a link or an empty directory; with ``recursive`` whatever is there."""
+        await self._do(fileops.remove(path, recursive, missing_ok))
+
+    async def rename(self, path: StrPath, new: StrPath, replace: bool = True) -> None:
+        """Renames; ``replace=False``: FileExistsError if the new name is taken."""
+        await self._do(fileops.rename(path, new, replace))
+
+    async def chmod(self, path: StrPath, mode: int) -> None:
+        """Changes the permission bits."""
+        await self._do(fileops.chmod(path, mode))
+
+    async def realpath(self, path: StrPath) -> str:
+        """Where a path leads, all links followed."""
+        return await self._do(fileops.realpath(path))
+
+    async def readlink(self, path: StrPath) -> str:
+        """Where a link leads."""
+        return await self._do(fileops.readlink(path))
+
+    async def symlink(self, path: StrPath, target: StrPath) -> None:
+        """Makes a link at ``path`` that leads to ``target``."""
+        await self._do(fileops.symlink(path, target))
+
+    async def put(self, host_path: StrPath, path: StrPath) -> None:
+        """Copies a file of the host's into the sandbox, with its permission bits."""
+        with open_source(self._sandbox, host_path) as file:
+            data, mode = file.read(), os.fstat(file.fileno()).st_mode & 0o777
+        await self.write(path, data, mode=mode)
+
+    async def get(
+        self, path: StrPath, host_path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
+    ) -> None:
+        """Copies a file of the sandbox's to the host; OSError (EFBIG) if it is larger than
+        ``limit`` (None: any size)."""
+        data, more = await self._do(fileops.piece(path, 0))
+        size = (await self.stat(path)).size if more else len(data)
+        if limit is not None and size > limit:
+            raise fileops.too_large(path, limit)
+        done = 0
+        with open_target(self._sandbox, host_path) as file:
+            while data:
+                done += len(data)
+                if limit is not None and done > limit:
+                    raise fileops.too_large(path, limit)
+                write_all(file, data)
+                data, more = (await self._do(fileops.piece(path, done))) if more else (b"", False)
+
+    async def put_many(self, items: Sequence[Tuple[StrPath, Data]]) -> "List[Optional[OSError]]":
+        """Writes several files; for each None or its error."""
+        return await self._do(fileops.put_many(items))
+
+    async def get_many(self, paths: Sequence[StrPath]) -> "List[Union[bytes, OSError]]":
+        """Reads several files; for each its content or its error."""
+        return await self._do(fileops.get_many(paths))
+
+    async def export_tar(
+        self, path: StrPath = ".", *, limit: Optional[int] = fileops.READ_MAX
+    ) -> bytes:
+        """A directory as a tar archive: files, directories and links; OSError (EFBIG) if the files
+        are larger than ``limit`` together (None: any size)."""
+        found = await self.list(path, depth=0)
+        data = await self._do(fileops.contents(found, limit))
+        return tar_of(pair_up(found, data), os.fspath(path))
+
+    async def import_tar(self, data: bytes, path: StrPath = ".") -> None:
+        """Unpacks a tar archive into a directory. Names that lead out of it are refused."""
+        for op in import_ops(data, os.fspath(path)):
+            await self._do(op)

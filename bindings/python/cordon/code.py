@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Languages for run_code(), and putting code into a sandbox's /tmp from outside.
+
+The directory is the guest's: it may hold links and may change under our feet. So everything goes by
+descriptors, each step by one name that is never followed if it is a link.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sys
+from dataclasses import dataclass
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _cordon, arguments
+from ._native import log
+from .errors import UsageError
+
+Content = Union[str, bytes]
+
+
+@dataclass(frozen=True)
+class Language:
+    """How code of one language is run."""
+
+    argv: Tuple[str, ...]
+    filename: str
+
+
+_PYTHON = Language((), "main.py")
+_NODE = Language(("node",), "main.js")
+LANGUAGES = {
+    "python": _PYTHON,
+    "python3": _PYTHON,
+    "py": _PYTHON,
+    "javascript": _NODE,
+    "js": _NODE,
+    "node": _NODE,
+    "bash": Language(("bash",), "main.sh"),
+    "shell": Language(("/bin/sh",), "main.sh"),
+    "sh": Language(("/bin/sh",), "main.sh"),
+    "ruby": Language(("ruby",), "main.rb"),
+    "perl": Language(("perl",), "main.pl"),
+    "php": Language(("php",), "main.php"),
+    "lua": Language(("lua",), "main.lua"),
+    "r": Language(("Rscript",), "main.R"),
+    "awk": Language(("awk", "-f"), "main.awk"),
+}
+
+
+def find_language(language: str) -> Language:
+    """A language, or any interpreter by its name or path."""
+    known = LANGUAGES.get(arguments.text("language", language).lower())
+    if known is not None:
+        return known
+    if not language or any(c.isspace() for c in language):
+        raise UsageError(f"'{language}' is no language and no interpreter's name")
+    return Language((language,), "main")
+
+
+def interpreter(language: Language) -> List[str]:
+    """argv up to the file. Python is the one that runs this program."""
+    return list(language.argv) if language.argv else [sys.executable or "python3"]
+
+
+def _parts(path: str) -> List[str]:
+    parts = path.split("/")
+    if not path or any(p in ("", ".", "..") or "\0" in p for p in parts):
+        raise UsageError(
+            f"'{path}' is no relative path of a file", hint="names and '/' only, without '..'"
+        )
+    return parts
+
+
+class Drop:
+    """A directory of our own in a sandbox's /tmp for the time of one run."""
+
+    def __init__(self, tmp: str) -> None:
+        self.name = "cordon-" + secrets.token_hex(8)
+        self._outer = os.path.dirname(tmp)
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._made: List[Tuple[str, ...]] = []
+        self._fd = -1
+        self._pid = os.getpid()
+        if os.lstat(tmp).st_mode & 0o700 != 0o700:
+            os.chmod(tmp, 0o1777)  # the guest took its rights away; the library gives them back too
+        self._tmp = os.open(tmp, flags)
+        try:
+            # Made by root, it belongs to the id that the run has, as the directory around it does.
+            st = os.fstat(self._tmp)
+            self._owner = (st.st_uid, st.st_gid) if os.geteuid() == 0 else None
+            os.mkdir(self.name, 0o700, dir_fd=self._tmp)
+            self._fd = os.open(self.name, flags, dir_fd=self._tmp)
+            self._give(self._fd)
+        except BaseException:
+            self.close()
+            raise
+
+    def _give(self, fd: int) -> None:
+        if self._owner is not None:
+            os.fchown(fd, *self._owner)
+
+    def _open_dir(self, parts: Sequence[str]) -> int:
+        """The directory at parts below ours; made as far as it is missing."""
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.dup(self._fd)
+        try:
+            for i, part in enumerate(parts):
+                try:
+                    os.mkdir(part, 0o755, dir_fd=fd)
+                    made = True
+                except FileExistsError:
+                    made = False
+                below = os.open(part, flags, dir_fd=fd)
+                os.close(fd)
+                fd = below
+                if made:
+                    self._give(fd)
+                    self._made.append((*parts[: i + 1], ""))
+            return fd
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """A new file at a relative path."""
+        *parents, name = _parts(path)
+        directory = self._open_dir(parents)
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            fd = os.open(name, flags, mode, dir_fd=directory)
+        finally:
+            os.close(directory)
+        with open(fd, "wb", buffering=0) as file:
+            self._give(fd)
+            self._made.append((*parents, name))
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) or 0 :]
+
+    def close(self) -> None:
+        """Removes it."""
+        fd, self._fd = self._fd, -1
+        tmp, self._tmp = self._tmp, -1
+        try:
+            if fd >= 0 and self._pid == os.getpid():  # in a forked child it is the parent's
+                self._remove(fd, tmp)
+        finally:
+            for open_fd in (fd, tmp):
+                if open_fd >= 0:
+                    os.close(open_fd)
+
+    def _remove(self, fd: int, tmp: int) -> None:
+        """What was put there, and the directory if that was all."""
+        try:
+            for *parents, name in self._made:
+                if not parents and name:
+                    os.unlink(name, dir_fd=fd)
+            os.rmdir(self.name, dir_fd=tmp)
+        except OSError:
+            self._remove_all(tmp)
+
+    def _remove_all(self, tmp: int) -> None:
+        """The guest left more there, of whatever shape. It is moved out of its sight, and removed
+        the way private directories are."""
+        trash = os.path.join(self._outer, "." + secrets.token_hex(8))
+        try:
+            os.mkdir(trash, 0o700)
+            os.rename(self.name, os.path.join(trash, "tmp"), src_dir_fd=tmp)
+        except OSError:
+            pass  # the guest is in the way in its own /tmp: it goes with the sandbox
+        try:
+            _cordon.private_remove(trash)
+        except _cordon.Error as error:
+            log.debug("cannot remove %s: %s", trash, error)
+
+
+def put_code(
+    tmp: str, filename: str, code: Content, files: Optional[Mapping[str, Content]]
+) -> Drop:
+    """The code and the files beside it, in a new directory in the host's directory ``tmp``."""
+    if files is not None and not isinstance(files, Mapping):
+        kind = type(files).__name__
+        raise UsageError(f"files: a dict of names and contents is needed, not {kind}")
+    contents = {arguments.path("filename", filename): arguments.data("code", code)}
+    for path, content in (files or {}).items():
+        name = arguments.path("files", path)
+        if name in contents:
+            raise UsageError(
+                f"files: '{name}' is the name of the code itself", hint="filename= renames that"
+            )
+        contents[name] = arguments.data(f"files[{name!r}]", content)
+    drop = Drop(tmp)
+    try:
+        for name, data in contents.items():
+            drop.write(name, data)
+    except BaseException:
+        drop.close()
+        raise
+    return drop

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sandbox for programs without an event loop."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from types import TracebackType
+from typing import Any, Mapping, Optional, Sequence, Type, Union
+
+from . import _cordon, arguments
+from .code import Content
+from .core import Command, SandboxBase
+from .errors import UsageError, raise_native
+from .files import Files
+from .job import Callback, Job, RunArguments, Stdin, StrPath
+from .process import Process, open_process, run_streaming
+from .policy import Config
+from .result import Result
+
+
+class Sandbox(SandboxBase):
+    """Runs commands and code that nobody vouches for.
+
+    ``config`` is a SandboxConfig, a Policy, a dict, a preset's name or the path of a policy file;
+    ``settings`` come on top of it (see Policy for their names). Without any: no network, nothing of
+    the host writable, 30 seconds, 256 MiB.
+
+    ``workdir``: a directory of the host's that commands start in and may change; it is made if it
+    is missing. None: the current directory, read-only. True: a private empty one.
+    ``persist``: the private /tmp and home are kept from run to run until the sandbox is closed;
+    False gives each run fresh ones, in memory. ``keep``: they stay after that, for ``attach(id)``.
+    ``env``: variables for all runs. ``name``: of the workspace, for sandboxes with ``workspace=``.
+    ``allow_overrides``: runs may ask for more than the sandbox states.
+
+    Making one does nothing but check its settings. It can be used by any number of threads, and as
+    a context manager.
+    """
+
+    def __enter__(self) -> "Sandbox":
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        traceback: Optional[TracebackType],
+    ) -> None:
+        self.close()
+
+    def start(self) -> "Sandbox":
+        """Makes the private directory now instead of at the first run. Never needed."""
+        self._check_open()
+        if self._persist:
+            self._make_home()
+        return self
+
+    def close(self) -> None:
+        """Ends whatever still runs and removes the private files (unless ``keep``). Later calls
+        raise ClosedError; closing twice is fine."""
+        self._shut(remove=False)
+
+    def destroy(self) -> None:
+        """The same, and removes what ``keep`` would keep, or what this object attached to."""
+        self._shut(remove=True)
+
+    def restart(self) -> None:
+        """Ends whatever still runs and begins with empty private files, under a new id."""
+        self._check_open()
+        self._shut(remove=False)
+        self._attach_id = None
+        self._init_state()
+
+    # --- running ---------------------------------------------------------------------------------
+
+    def run(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: str = "kill",
+        check: bool = False,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+        policy: Config = None,
+        tty: bool = False,
+        **overrides: Any,
+    ) -> Result:
+        """Runs a command and waits for its end.
+
+        A string is run by a shell (``/bin/sh -c``), a sequence is the program and its arguments,
+        literally. Standard input is empty unless ``stdin`` gives bytes, text, a descriptor or a
+        file. ``cwd`` is a directory inside, relative to ``workdir``; if it does not exist,
+        FileNotFoundError. ``merge``: standard error goes where standard output goes, in order.
+        ``orphans="keep"``: what the command leaves running goes on until the sandbox is closed.
+        ``on_stdout`` and ``on_stderr`` are called with bytes as they come. ``check``: RunError
+        unless the command succeeds. ``tty``: the command has a terminal.
+
+        A program that does not exist is a result (``spawn_failed``, returncode 127; 126 if it is
+        not executable). A protection that fails raises an error: the command has not run.
+        ``policy`` and ``overrides`` may only tighten what the sandbox states.
+        """
+        args = RunArguments(
+            shell, stdin, cwd, env, timeout, max_output, merge, orphans, policy, tty,
+            overrides=overrides,
+        )  # fmt: skip
+        return self._run(cmd, args, check, on_stdout, on_stderr)
+
+    def run_code(
+        self,
+        code: Content,
+        language: str = "python",
+        *,
+        filename: Optional[str] = None,
+        args: Sequence[str] = (),
+        files: Optional[Mapping[str, Content]] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: str = "kill",
+        check: bool = False,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+        policy: Config = None,
+        tty: bool = False,
+        **overrides: Any,
+    ) -> Result:
+        """Runs code: ``python`` (by the interpreter of this program), ``javascript``, ``bash``,
+        ``sh``, ``ruby``, ``perl`` ..., or any interpreter by its name. ``files`` (name -> content)
+        are put beside it. The rest is as for run()."""
+        run_args = RunArguments(
+            None, stdin, cwd, env, timeout, max_output, merge, orphans, policy, tty,
+            overrides=overrides,
+        )  # fmt: skip
+        argv = self._code_job(code, language, filename, args, files, run_args)
+        return self._run(argv, run_args, check, on_stdout, on_stderr)
+
+    def _run(
+        self,
+        cmd: Command,
+        args: RunArguments,
+        check: bool,
+        on_stdout: Optional[Callback],
+        on_stderr: Optional[Callback],
+    ) -> Result:
+        arguments.callback("on_stdout", on_stdout)
+        arguments.callback("on_stderr", on_stderr)
+        job = self._prepare(cmd, args)
+        if isinstance(job, Result):
+            result = job
+        else:
+            try:
+                if on_stdout is not None or on_stderr is not None:
+                    result = run_streaming(self, job, on_stdout, on_stderr)
+                else:
+                    result = self._wait_for(job)
+            finally:
+                job.close()
+        return result.raise_for_status() if check else result
+
+    def _wait_for(self, job: Job) -> Result:
+        run = self._start(job)
+        if isinstance(run, Result):
+            return run
+        try:
+            run.wait()
+        except BaseException as error:
+            # An interrupt, for instance: nothing of the run may outlive it.
+            self._abandon(run, job)
+            if isinstance(error, _cordon.Error):
+                raise_native(error)
+            raise
+        return self._settle(run, job)
+
+    def popen(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: str = "kill",
+        policy: Config = None,
+        tty: bool = False,
+        rows: int = 24,
+        cols: int = 80,
+        **overrides: Any,
+    ) -> Process:
+        """Starts a command and gives a Process with its streams, to talk to it while it runs."""
+        args = RunArguments(
+            shell, None, cwd, env, timeout, max_output, merge, orphans, policy, tty, rows, cols,
+            overrides,
+        )  # fmt: skip
+        return open_process(self, self._prepare(cmd, args))
+
+    def spawn_popen(
+        self,
+        argv: Sequence[Union[str, "os.PathLike[str]"]],
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        **popen: Any,
+    ) -> "subprocess.Popen[Any]":
+        """A plain subprocess.Popen that runs ``argv`` in this sandbox (see wrap()). ``popen`` are
+        its arguments, such as ``stdin=subprocess.PIPE``; the sandbox ends with that process."""
+        return self._spawn(argv, cwd, env, popen)
+
+    @property
+    def files(self) -> Files:
+        """The sandbox's files, with the rights that a command would have."""
+        return Files(self)
+
+
+def run(cmd: Command, config: Config = None, **settings: Any) -> Result:
+    """Runs one command in a sandbox of its own; nothing is kept. Takes the settings of a Sandbox
+    and the arguments of its run(); ``policy`` is another name of ``config``."""
+    names = (
+        "shell", "stdin", "cwd", "env", "timeout", "max_output", "merge", "check", "on_stdout",
+        "on_stderr", "tty",
+    )  # fmt: skip
+    mine = {name: settings.pop(name) for name in names if name in settings}
+    if settings.pop("orphans", "kill") != "kill":
+        raise UsageError("orphans: nothing outlives cordon.run()", hint="use a Sandbox")
+    policy = settings.pop("policy", None)
+    if policy is not None and config is not None:
+        raise UsageError("'config' and 'policy' are the same argument here")
+    settings.setdefault("persist", False)
+    with Sandbox(config if policy is None else policy, **settings) as sandbox:
+        return sandbox.run(cmd, **mine)

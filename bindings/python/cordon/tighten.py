@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rules by which a run's own settings count as tightening. All of them are here.
+
+A limit may be lowered. A limit that the sandbox does not state is free: the library's defaults are
+no statements. A list of grants may name less, or what lies inside a grant. Lists of denials and of
+required layers may grow. Everything else must stay as it is.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Collection, FrozenSet, List, Mapping, Optional
+
+from . import keys
+
+if TYPE_CHECKING:
+    from .policy import Policy
+
+#: What a run's setting replaces; the other lists add up.
+REPLACING = ("fs.read", "fs.write", "commands", "net.allow", "net.publish", "env.pass")
+_ADDING = ("fs.deny", "net.deny", "require")
+_LEVELS = {"landlock": 1, "auto": 2, "namespaces": 3}  # auto: the best that the machine can do
+
+
+def _inside(path: str, grants: Collection[str]) -> bool:
+    """Where links lead decides: an earlier run may have left one inside a write grant."""
+    path = os.path.realpath(path)
+    for grant in grants:
+        grant = os.path.realpath(grant)
+        if path == grant or path.startswith(grant.rstrip("/") + "/"):
+            return True
+    return False
+
+
+def _is_below(path: str, grants: Collection[str]) -> bool:
+    """Whether something that runs inside may have made the path what it is, or may do so now."""
+    path = os.path.abspath(path)
+    return any(path.startswith(os.path.abspath(grant).rstrip("/") + "/") for grant in grants)
+
+
+def _paths(key: str, base: Mapping[str, Any], new: List[str], base_dir: str) -> Optional[str]:
+    written = [os.path.join(base_dir, path) for path in base.get("fs.write", ())]
+    read = base.get("fs.read", ()) if key == "fs.read" else ()
+    grants = written + [os.path.join(base_dir, path) for path in read]
+    for path in (os.path.join(base_dir, path) for path in new):
+        if not _inside(path, grants):
+            return f"'{path}' lies in no {key.replace('.', '_')} grant of the sandbox"
+        # The library refuses links on the way to write grants by itself, and on the way to read
+        # grants where the same run may write; that this sandbox's other runs may is known here.
+        if key == "fs.read" and _is_below(path, written):
+            return f"'{path}' lies in what the sandbox may write, and may become a link"
+    return None
+
+
+def _ports(rule: str) -> List[str]:
+    """HOST:80,443 as single rules; the library writes them with their ports."""
+    host, colon, ports = rule.rpartition(":")
+    if not colon or not ports.replace(",", "").isdigit():
+        return [rule]
+    return [f"{host}:{port}" for port in ports.split(",")]
+
+
+def _subset(key: str, base: Collection[str], new: Collection[str]) -> Optional[str]:
+    allowed = {single for rule in base for single in _ports(rule)}
+    for rule in new:
+        for single in _ports(rule):
+            if single not in allowed:
+                return f"{key.replace('.', '_')}: '{rule}' is not allowed by the sandbox"
+    return None
+
+
+def _limit(key: str, base: Any, new: Any) -> Optional[str]:
+    if base is None:
+        return None
+    had, want = keys.magnitude(key, base), keys.magnitude(key, new)
+    if had is not None and want is not None and want <= had * (1 + 1e-9):
+        return None
+    return f"{key.replace('.', '_')}: {new} is more than the sandbox's {base}"
+
+
+def _switch(key: str, base: Mapping[str, Any], new: Any) -> Optional[str]:
+    if key == "fs.protect":
+        fine = new is True or base.get(key) is False
+    elif key == "isolation":
+        fine = _LEVELS.get(new, 0) >= _LEVELS.get(base.get(key) or "auto", 0)
+    elif key == "limits.output_end":
+        fine = new is True or not base.get(key)
+    else:
+        fine = new == base.get(key)
+    return None if fine else f"{key.replace('.', '_')} cannot be {new!r} here"
+
+
+def _one(
+    key: str, base: Mapping[str, Any], new: Any, complete: bool, base_dir: str
+) -> Optional[str]:
+    if key in ("fs.read", "fs.write"):
+        return _paths(key, base, new, base_dir)
+    if key in ("net.allow", "net.publish", "env.pass", "best_effort"):
+        return _subset(key, base.get(key, ()), new)
+    if key == "commands":
+        return _subset(key, base[key], new) if key in base else None
+    if key in _ADDING:
+        missing = [v for v in base.get(key, ()) if v not in new] if complete else []
+        return f"{key.replace('.', '_')} lacks '{missing[0]}'" if missing else None
+    if key == "env.set":
+        return None  # variables give no rights
+    if key == "cwd":
+        return None  # what is visible does not depend on it
+    if keys.type_of(key) in ("duration", "size", "count", "share"):
+        return _limit(key, base.get(key), new)
+    return _switch(key, base, new)
+
+
+def loosened(
+    base: "Policy",
+    new: Mapping[str, Any],
+    unlimited: FrozenSet[str],
+    complete: bool = False,
+    base_dir: str = "",
+) -> Optional[str]:
+    """Why ``new`` (key -> value) allows more than ``base``, or None. ``complete``: ``new`` is a
+    whole policy, in which a missing value is a looser one. ``base_dir``: where relative paths
+    begin."""
+    stated = base.effective()
+    for key in sorted(unlimited):
+        if key in stated:
+            return f"{key.replace('.', '_')}: no limit is more than the sandbox's {stated[key]}"
+    for key, value in new.items():
+        why = _one(key, stated, value, complete, base_dir)
+        if why:
+            return why
+    if complete:
+        for key, value in stated.items():
+            closed = keys.type_of(key) in ("list", "map") and key not in (*_ADDING, "commands")
+            if key not in new and not closed and key not in ("cwd", "fs.workspace", "env.set"):
+                return f"{key.replace('.', '_')} is not stated"
+    return None

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wrong arguments are answered in one line that names the argument, before anything has happened."""
+
+import asyncio
+import math
+
+import pytest
+
+import cordon
+from cordon import Policy, Sandbox, SandboxConfig
+
+SETTINGS = [
+    (lambda: Sandbox(5), "of type int"),
+    (lambda: Sandbox(["python"]), "of type list"),
+    (lambda: Sandbox(max_procs=math.inf), "max_procs"),
+    (lambda: Sandbox(max_cpu_percent=math.inf), "max_cpu_percent"),
+    (lambda: Sandbox(network_enabled="yes"), "True or False"),
+    (lambda: Sandbox(memory="12Q"), "unknown unit 'Q'"),
+    (lambda: Policy.from_json(5), "JSON text"),
+    (lambda: Policy.from_dict(5), "dict"),
+    (lambda: Policy().tightens(5), "Policy is needed"),
+    (lambda: cordon.confine(5), "of type int"),
+]
+
+USES = [
+    (lambda s: Sandbox(workdir=5), "workdir: a path"),
+    (lambda s: Sandbox(workdir=""), "workdir: ''"),
+    (lambda s: Sandbox(name=5), "name: a string"),
+    (lambda s: Sandbox(id=5), "no sandbox's id"),
+    (lambda s: Sandbox(env=["A=1"]), "env: a dict"),
+    (lambda s: Sandbox.attach(5), "no sandbox's id"),
+    (lambda s: cordon.run("true", orphans="keep"), "orphans"),
+    (lambda s: cordon.run("true", "python", policy="python"), "the same argument"),
+    (lambda s: s.run(5), "cmd: a string or a list"),
+    (lambda s: s.run(None), "cmd: a string or a list"),
+    (lambda s: s.run(b"ls"), "cmd: a string or a list"),
+    (lambda s: s.run(["ls", 5]), "cmd[1]: a string"),
+    (lambda s: s.run([]), "the command is empty"),
+    (lambda s: s.run("a\0b"), "cmd: 'a\\x00b' holds a NUL"),
+    (lambda s: s.run("true", shell=5), "shell: a path"),
+    (lambda s: s.run("true", stdin=99999), "stdin: 99999"),
+    (lambda s: s.run("true", stdin=1.5), "stdin"),
+    (lambda s: s.run("true", cwd=5), "cwd: a path"),
+    (lambda s: s.run("true", cwd="a\0b"), "cwd"),
+    (lambda s: s.run("true", env=["A"]), "env: a dict"),
+    (lambda s: s.run("true", env={"A": 1}), "env['A']: a string"),
+    (lambda s: s.run("true", env={"A=B": "1"}), "variable's name"),
+    (lambda s: s.run("true", on_stdout=5), "on_stdout: a function"),
+    (lambda s: s.run_code(5), "code: text or bytes"),
+    (lambda s: s.run_code("x", 5), "language: a string"),
+    (lambda s: s.run_code("x", filename=5), "filename"),
+    (lambda s: s.run_code("x", args="abc"), "args: a list"),
+    (lambda s: s.run_code("x", args=[5]), "args[0]: a string"),
+    (lambda s: s.run_code("x", files=5), "files: a dict"),
+    (lambda s: s.run_code("x", files={"a": 5}), "files['a']: text or bytes"),
+    (lambda s: s.run_code("x", files={"main.py": ""}), "'main.py' is the name of the code"),
+    (lambda s: s.popen("true", tty=True, rows=-1), "rows: -1"),
+    (lambda s: s.wrap("ls"), "argv: a list"),
+    (lambda s: s.wrap([]), "the command is empty"),
+    (lambda s: s.wrap(["ls"], env={"A": 5}), "env['A']: a string"),
+    (lambda s: s.spawn_popen("ls"), "argv: a list"),
+    (lambda s: s.expose("x"), "port: a whole number"),
+    (lambda s: s.expose(0), "port: 0 is not between 1 and 65535"),
+    (lambda s: s.expose(80, 70000), "host_port: 70000"),
+    (lambda s: s.files.read(5), "path: a path"),
+    (lambda s: s.files.read(""), "path: ''"),
+    (lambda s: s.files.read("x", limit=-1), "limit: -1"),
+    (lambda s: s.files.write("x", 5), "data: text or bytes"),
+    (lambda s: s.files.write("x", "", mode="rw"), "mode: a whole number"),
+    (lambda s: s.files.list(".", depth=-1), "depth: -1"),
+    (lambda s: s.files.glob(""), "pattern: ''"),
+    (lambda s: s.files.chmod(".", -1), "mode: -1"),
+    (lambda s: s.files.put_many([("a",)]), "items: pairs"),
+    (lambda s: s.files.get_many("abc"), "paths: a list"),
+    (lambda s: s.files.import_tar(b"junk"), "no tar archive"),
+    (lambda s: cordon.workspaces.open(5), "which: a path"),
+    (lambda s: cordon.workspaces.gc(older_than="x"), "older_than: a whole number"),
+    (lambda s: asyncio.run(cordon.AsyncSandbox().run(5)), "cmd: a string or a list"),
+    (lambda s: asyncio.run(cordon.AsyncSandbox().files.read(5)), "path: a path"),
+]
+
+
+def complaint(error):
+    text = str(error)
+    assert "\n" not in text and "policy:1:" not in text
+    return text
+
+
+@pytest.mark.parametrize("wrong, words", SETTINGS)
+def test_wrong_settings(wrong, words):
+    with pytest.raises(cordon.PolicyError) as caught:
+        wrong()
+    assert words in complaint(caught.value)
+
+
+@pytest.mark.parametrize("wrong, words", USES)
+def test_wrong_arguments(box, wrong, words):
+    with pytest.raises(cordon.UsageError) as caught:
+        wrong(box)
+    assert words in complaint(caught.value)
+
+
+def test_wrong_arguments_of_a_process(box):
+    with box.popen("cat") as process:
+        for wrong in (
+            lambda: process.write(5),
+            lambda: process.signal("TERM"),
+            lambda: process.signal(999),
+            lambda: process.resize(0, 0),
+        ):
+            with pytest.raises(cordon.UsageError) as caught:
+                wrong()
+            complaint(caught.value)
+
+
+def test_a_single_path_is_one_path_not_its_letters(tmp_path):
+    config = SandboxConfig(writable_paths=str(tmp_path), readable_paths="/usr/share")
+    assert config.policy().get("fs_write") == [str(tmp_path)]
+    assert config.policy().get("fs_read") == ["/usr/share"]
+    assert SandboxConfig(net_allow="example.com:443").policy().get("net_allow") == ["example.com:443"]
+
+
+def test_a_workdir_that_cannot_be(tmp_path):
+    taken = tmp_path / "file"
+    taken.write_text("")
+    for path in (taken, taken / "below"):
+        with pytest.raises(cordon.PathError) as caught:
+            Sandbox(workdir=path).run("true")
+        assert str(path) in complaint(caught.value)
+
+
+def test_errors_of_check_are_one_line(box):
+    for command, words in (
+        ("echo first >&2; echo oops >&2; exit 3", "exit code 3: oops"),
+        ("exit 4", "exit code 4"),
+        ("kill -9 $$", "SIGKILL"),
+    ):
+        with pytest.raises(cordon.RunError) as caught:
+            box.run(command, check=True)
+        assert words in complaint(caught.value)
+
+
+def test_policy_is_config_for_single_runs():
+    assert cordon.run("echo $A", policy={"env": {"set": {"A": "b"}}}).stdout == "b\n"
+
+
+def test_text_that_cannot_be_encoded(box):
+    for wrong in (
+        lambda: box.run("echo \ud800"),
+        lambda: box.run(["echo", "\ud800"]),
+        lambda: box.run("cat", stdin="\ud800"),
+        lambda: box.run("true", env={"A": "\ud800"}),
+        lambda: box.run_code("print('\ud800')"),
+        lambda: box.files.write("x", "\ud800"),
+        lambda: box.files.read("\ud800"),
+    ):
+        with pytest.raises(cordon.UsageError) as caught:
+            wrong()
+        assert "\\ud800" in complaint(caught.value)

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""run_code(), explanations, and what the sandbox keeps code from."""
+
+import importlib.metadata
+import logging
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import cordon
+
+
+def test_python(box):
+    got = box.run_code("import sys; print(sys.argv[1:], sys.stdin.read())", args=["a b"], stdin="x")
+    assert got.stdout == "['a b'] x\n"
+    same = box.run_code("import sys; print(sys.version_info[:3])").stdout
+    assert same == f"{tuple(sys.version_info[:3])}\n"
+    bad = box.run_code("1 / 0", filename="job.py")
+    assert bad.exit_code == 1 and "ZeroDivisionError" in bad.stderr and "job.py" in bad.stderr
+
+
+def test_files_beside_it_and_nothing_left(box):
+    code = "import helper, pathlib; print(helper.x, (pathlib.Path(__file__).parent / 'd/t').read_text())"
+    got = box.run_code(code, files={"helper.py": "x = 5", "d/t": b"text"})
+    assert got.stdout == "5 text\n", got.stderr
+    # Not every name with a "cordon-" is ours: what is granted below /tmp has its mount point there.
+    assert [i.name for i in box.files.list("/tmp") if re.fullmatch("cordon-[0-9a-f]{16}", i.name)] == []
+    for bad in ("../x", "/x", "a//b", "", "a/../b", "."):
+        with pytest.raises(cordon.UsageError):
+            box.run_code("1", files={bad: ""})
+
+
+def test_it_cannot_be_used_to_write_elsewhere(box, tmp_path):
+    """A guest that swaps the directories in its /tmp for links while code is put there."""
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    spinner = box.popen(
+        f"while :; do for d in /tmp/cordon-{'?' * 16}; do "
+        f"mv $d /tmp/x 2>&- && ln -s {victim} $d; done; done"
+    )
+    for i in range(40):
+        try:
+            box.run_code("print(1)", files={"sub/f": "x"})
+        except OSError:
+            pass
+    spinner.close()
+    assert list(victim.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "language, code, program",
+    [
+        ("bash", "echo ${BASH_VERSION:+bash} $1", "bash"),
+        ("sh", "echo sh $1", "sh"),
+        ("perl", "print 'perl ', $ARGV[0], qq(\\n)", "perl"),
+        ("javascript", "console.log('js', process.argv[2])", "node"),
+        ("ruby", "puts 'ruby ' + ARGV[0]", "ruby"),
+        ("awk", "BEGIN { print \"awk\", ARGV[1] }", "awk"),
+        ("python3", "import sys; print('py', sys.argv[1])", "python3"),
+        ("/usr/bin/env", "", "env"),
+    ],
+)
+def test_languages(box, language, code, program):
+    if not shutil.which(program):
+        got = box.run_code(code, language)
+        assert got.returncode == 127
+        return
+    got = box.run_code(code, language, args=["arg"])
+    if program != "env":
+        assert got.ok and got.stdout.split()[1] == "arg", got.text
+
+
+def test_unknown_interpreters(box):
+    assert box.run_code("x", "no-such-interpreter").returncode == 127
+    for bad in ("", "rm -rf", "a\0b"):
+        with pytest.raises(cordon.UsageError):
+            box.run_code("x", bad)
+
+
+def test_there_is_a_program_called_python(box):
+    assert box.run("python -c 'print(1)'").stdout == "1\n"
+    assert box.run(["python", "-c", "print(2)"]).stdout == "2\n"
+
+
+def test_a_venv_is_found(box, tmp_path, host):
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    site = next((venv / "lib").glob("python*/site-packages"))
+    (site / "mine.py").write_text("x = 'from the venv'")
+    package = os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__)))
+    code = "import cordon; print(cordon.run('true').ok, end=' '); " + (
+        "print(cordon.Sandbox().run_code('import mine; print(mine.x)').text, end='')"
+    )
+    done = subprocess.run(
+        [venv / "bin" / "python", "-c", code], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": package},
+    )  # fmt: skip
+    assert done.stdout == "True from the venv\n", done.stderr
+
+
+# --- attacks: each works outside and fails inside ------------------------------------------------
+
+
+def both(box, code, *args):
+    """(outside, inside): whether the code says that it succeeded."""
+    outside = subprocess.run(
+        [sys.executable, "-c", code, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    inside = box.run_code(code, args=args)
+    return "done" in outside.stdout, "done" in inside.stdout
+
+
+def test_files_outside_are_hidden(box, tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("elsewhere")
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    read = "import sys; assert open(sys.argv[1]).read() == 'canary'; print('done')"
+    write = "import sys; open(sys.argv[1], 'a').write('x'); print('done')"
+    assert both(box, read, str(secret)) == (True, False)
+    assert both(box, write, str(tmp_path / "made")) == (True, False)
+    assert (tmp_path / "made").read_text() == "x" and secret.read_text() == "canary"
+
+
+def test_processes_outside_are_hidden(box):
+    victim = subprocess.Popen(["sleep", "60"])
+    code = "import os, sys; os.kill(int(sys.argv[1]), 0); print('done')"
+    assert both(box, code, str(victim.pid)) == (True, False)
+    victim.kill()
+    victim.wait()
+
+
+def test_there_is_no_network(box):
+    server = socket.create_server(("127.0.0.1", 0))
+    hits = []
+
+    def serve():
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            hits.append(1)
+            connection.close()
+
+    threading.Thread(target=serve, daemon=True).start()
+    code = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5); print('done')"
+    assert both(box, code, str(server.getsockname()[1])) == (True, False)
+    server.close()
+    assert len(hits) == 1
+
+
+def test_memory_and_processes_are_limited():
+    with cordon.Sandbox(memory="64M", procs=8) as box:
+        got = box.run_code("x = b'y' * (300 << 20); print('done')")
+        assert got.kind == "memory" and got.status == "resource_exceeded" and got.returncode == 137
+        assert "max_memory_mb" in got.explain() and "--memory" in got.explain()
+        got = box.run("for i in 1 2 3 4 5 6 7 8 9; do sleep 1 & done; wait")
+        assert got.returncode != 0 or got.stderr
+
+
+# --- explanations ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command, words",
+    [
+        ("sleep 9", ["time limit of 1500ms", "timeout", "--timeout", "will not help"]),
+        ("no-such-thing-here", ["exit code 127"]),
+        ("touch /usr/x", ["Probably", "read-only", "fs_write", "--write"]),
+        ("cat /etc/shadow", ["exit code"]),
+        ("cat /home/somebody/data.csv", ["not visible", "fs_read", "--read"]),
+        (
+            "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'",
+            ["Probably", "network", "net_allow", "--net-allow"],
+        ),
+        ("exit 5", ["exit code 5", "command's own", "no network", "net_allow", "--net-allow"]),
+        ("echo oops >&2; exit 6", ["exit code 6", "command's own"]),
+        ("echo 'curl: (7) Failed to connect to 192.0.2.1 port 80' >&2; exit 7", ["no network"]),
+        ("no-such-thing-here", ["program was not found", "fs_read"]),
+        ("python3 -c 'import no_such_module'", ["module", "fs_read", "net_allow"]),
+        ("sh -c 'kill -ABRT $$'; exit $?", ["134", "SIGABRT"]),
+        ("echo 'must be superuser to use mount' >&2; exit 32", ["administrator", "No setting"]),
+        ("kill -SEGV $$", ["SIGSEGV"]),
+        ("true", ["succeeded"]),
+    ],
+)
+def test_explain(box, command, words):
+    text = box.run(command, timeout=1.5).explain()
+    assert 1 <= len(text.splitlines()) <= 3
+    assert all(word in text for word in words), text
+
+
+def test_explain_names_the_limit_and_what_would_do():
+    with cordon.Sandbox(memory="64M", disk="1M", procs=4) as box:
+        assert "memory than its limit of 64M" in box.run_code("b'x' * (300 << 20)").explain()
+        text = box.run("for i in 1 2 3 4 5 6 7 8 9; do sleep 3 & done; wait").explain()
+        assert "max_procs" in text and "--procs" in text, text
+        assert "disk limit of 1M" in box.run("head -c 9M /dev/zero > /tmp/x; sleep 9").explain()
+    text = cordon.run("head -c 9M /dev/zero > /tmp/x", file_size="1M").explain()
+    assert "file_size" in text and "--file-size" in text
+    text = cordon.run("seq 9999", max_output=100).explain()
+    assert "succeeded" in text and "cut" in text and "max_output_bytes" in text
+
+
+def test_explain_when_there_is_some_network():
+    text = cordon.run("getent hosts a.example.com; exit 6", net_allow=["b.example.com"]).explain()
+    assert "looking up a.example.com" in text and "--net-allow a.example.com" in text
+    assert "no network" not in text
+
+
+def test_explain_what_did_not_start(box):
+    text = box.run(["no-such-program"]).explain()
+    assert "no-such-program" in text and "will not help" in text
+    with cordon.Sandbox(allowed_commands=["ls"]) as strict:
+        text = strict.run("cat x").explain()
+        assert "'cat'" in text and "allowed_commands" in text and "--commands" in text
+
+
+def test_logging_is_silent_unless_asked(box, caplog, capfd):
+    box.run("true")
+    assert capfd.readouterr() == ("", "")
+    with caplog.at_level(logging.DEBUG, "cordon"):
+        box.run(["true"])
+    assert any("true: exited" in r.getMessage() for r in caplog.records)
+
+
+def test_usage_adds_up(box):
+    box.run("true")
+    box.run("head -c 100 /dev/zero")
+    total = box.usage()
+    assert total.runs == 2 and total.duration_ms > 0 and total.max_memory_bytes > 0
+
+
+def test_check_and_version():
+    got = cordon.check()
+    assert got.ok and got.level in ("namespaces", "landlock") and got.items[0].name
+    assert got.to_dict()["level"] == got.level and cordon.__version__
+
+
+def test_python_m_cordon(host):
+    package = os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__)))
+    done = subprocess.run(
+        [sys.executable, "-m", "cordon", "run", "--", "echo", "x"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": package},
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "x\n"), done.stderr
+
+
+def test_workspace(tmp_path):
+    base = tmp_path / "project"
+    base.mkdir()
+    (base / "a").write_text("old\n")
+    with cordon.Sandbox(workspace=str(base), cwd=str(base)) as box:
+        got = box.run("echo new > a; echo b > b")
+        assert got.ok and (base / "a").read_text() == "old\n" and not (base / "b").exists()
+        assert box.run("cat a b").stdout == "new\nb\n"  # the same workspace goes on
+        changes = {c["path"]: c["kind"] for c in box.workspace.changes()}
+        assert changes == {"a": "modified", "b": "added"}
+        assert "+new" in box.workspace.patch() and box.workspace.summary()["added"] == 1
+        done = box.workspace.commit(paths=["a"])
+        assert done.applied == 1 and done.ok and (base / "a").read_text() == "new\n"
+        assert cordon.workspaces.list()[0]["base"] == str(base)
+        box.workspace.discard()
+    assert not (base / "b").exists() and cordon.workspaces.list() == []
+
+
+def test_confine(host, tmp_path):
+    (tmp_path / "secret").write_text("x")
+    code = """
+        import cordon, sys
+        open(sys.argv[1]).read()
+        cordon.confine(fs_read=["/usr/share"])
+        try:
+            open(sys.argv[1]).read()
+        except PermissionError:
+            print("shut in")
+    """
+    assert host(code, tmp_path / "secret", cwd="/usr").stdout == "shut in\n"
+
+
+def test_pytest_plugin(tmp_path, host):
+    (tmp_path / "test_it.py").write_text(
+        "import pytest\n@pytest.fixture\ndef cordon_policy(): return {'open_files': 55}\n"
+        "def test_it(cordon_sandbox): assert cordon_sandbox.run('ulimit -n').stdout == '55\\n'\n"
+    )
+    package = os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__)))
+    # An installed package is found by pytest itself, and must not be named twice.
+    installed = [d for d in importlib.metadata.distributions() if d.metadata["Name"] == "cordon"]
+    plugin = [] if installed else ["-p", "cordon.pytest_plugin"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *plugin, "-p", "no:cacheprovider",
+         str(tmp_path / "test_it.py")],
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": package},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr

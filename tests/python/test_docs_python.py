@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The examples of the guide and of the README run as they stand there."""
+
+import os
+import pathlib
+import re
+
+import pytest
+
+SOURCE = pathlib.Path(os.environ.get("CORDON_SOURCE", pathlib.Path(__file__).parents[2]))
+TEXT = (SOURCE / "docs" / "python.md").read_text() + (SOURCE / "README.md").read_text()
+EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
+
+
+def test_there_are_examples():
+    assert len(EXAMPLES) >= 8
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_example(host, number):
+    host(EXAMPLES[number])

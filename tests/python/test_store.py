@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Private files between runs: who has them, who removes them, and that nobody else does."""
+
+import gc
+import os
+import stat
+import subprocess
+import threading
+import time
+
+import pytest
+
+import cordon
+from cordon import store
+
+
+def test_nothing_happens_before_the_first_use(sandboxes):
+    box = cordon.Sandbox(workdir="not/there/yet")
+    assert sandboxes() == [] and not os.path.exists("not") and not box.closed
+    box.run("true")
+    assert len(sandboxes()) == 1 and os.path.isdir("not/there/yet")
+    box.close()
+    assert sandboxes() == [] and box.closed
+
+
+def test_files_live_as_long_as_the_sandbox(box):
+    box.run("echo 1 > /tmp/a; echo 2 > ~/b; echo 3 > c")
+    assert box.run("cat /tmp/a ~/b c").stdout == "1\n2\n3\n"
+    with cordon.Sandbox() as other:
+        assert other.run("cat /tmp/a ~/b").returncode != 0
+    box.restart()
+    assert box.run("cat /tmp/a ~/b c").returncode != 0
+
+
+def test_fresh_for_each_run_without_persist(sandboxes):
+    box = cordon.Sandbox(persist=False)
+    box.run("echo 1 > /tmp/a")
+    assert box.run("cat /tmp/a").returncode != 0 and sandboxes() == []
+    assert box.run_code("print(open(__file__).read())").stdout.startswith("print(open")
+    assert sandboxes() == []
+    with pytest.raises(cordon.UsageError):
+        box.id
+    with pytest.raises(cordon.UsageError):
+        cordon.Sandbox(persist=False, keep=True)
+
+
+def test_modes(box, place):
+    base = place / "state" / "cordon" / "sandboxes"
+    assert stat.S_IMODE(os.stat(base / box.id).st_mode) == 0o700
+    assert stat.S_IMODE(os.stat(base).st_mode) == 0o700
+    assert box.run(f"ls {base}").returncode != 0
+
+
+def test_after_close():
+    box = cordon.Sandbox()
+    box.run("true")
+    box.close()
+    box.close()
+    for call in (
+        lambda: box.run("true"), lambda: box.run_code("1"), lambda: box.popen("true"),
+        lambda: box.files.read("x"), lambda: box.wrap(["true"]), lambda: box.id, box.start,
+        lambda: box.expose(80),
+    ):  # fmt: skip
+        with pytest.raises(cordon.ClosedError):
+            call()
+
+
+def test_attach(box):
+    box.run("echo 1 > /tmp/a; echo 2 > c")
+    name = box.id
+    other = cordon.Sandbox.attach(name)
+    assert other.id == box.id and other.workdir == box.workdir
+    assert other.run("cat /tmp/a c; echo 3 > /tmp/b").stdout == "1\n2\n"
+    other.close()
+    assert box.run("cat /tmp/b").stdout == "3\n"  # closing the second leaves the first alone
+    third = cordon.Sandbox(id=box.id)
+    assert third.run("cat /tmp/b").stdout == "3\n"
+    box.close()
+    assert third.closed
+    with pytest.raises(cordon.ClosedError):
+        third.run("true")
+    for unknown in (name, "s00000000", "../../etc", "", "s0"):
+        with pytest.raises(cordon.CordonError):
+            cordon.Sandbox.attach(unknown)
+
+
+def test_attach_keeps_the_settings(host):
+    with cordon.Sandbox(open_files=77, env={"A": "b"}, workdir=True) as box:
+        box.run("echo mine > f")
+        code = """
+            import cordon, sys
+            box = cordon.Sandbox.attach(sys.argv[1])
+            print(box.run("ulimit -n; echo $A; cat f").stdout, end="")
+        """
+        assert host(code, box.id).stdout == "77\nb\nmine\n"
+        assert box.run("cat f").ok
+
+
+def test_keep_and_destroy(host, sandboxes):
+    code = """
+        import cordon
+        box = cordon.Sandbox(keep=True)
+        box.run("echo kept > /tmp/a")
+        print(box.id)
+        box.close()
+    """
+    name = host(code).stdout.strip()
+    assert sandboxes() == [name]
+    age(name)
+    with cordon.Sandbox():
+        assert name in sandboxes()  # not swept
+    box = cordon.Sandbox.attach(name)
+    assert box.run("cat /tmp/a").stdout == "kept\n"
+    box.destroy()
+    assert sandboxes() == []
+
+
+def age(name):
+    """Makes it look old enough to be swept."""
+    path = os.path.join(store.directory(), name)
+    os.utime(path, (1, 1))
+
+
+def test_removed_when_forgotten_and_at_exit(host, sandboxes):
+    box = cordon.Sandbox()
+    box.run("true")
+    assert len(sandboxes()) == 1
+    del box
+    gc.collect()
+    assert sandboxes() == []
+    host("import cordon; box = cordon.Sandbox(); box.run('true')")
+    assert sandboxes() == []
+
+
+def test_stale_ones_are_swept_and_used_ones_are_not(host, sandboxes):
+    code = """
+        import cordon, os, signal
+        box = cordon.Sandbox()
+        box.run("mkdir -p /tmp/d/e; chmod 0 /tmp/d")
+        print(box.id, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    dead = host(code, check=False).stdout.strip()
+    used = cordon.Sandbox()
+    name = used.id
+    assert sandboxes() == sorted([dead, name])  # too young
+    age(dead)
+    age(name)
+    with cordon.Sandbox() as third:
+        third.start()
+        assert sandboxes() == sorted([name, third.id])
+    assert used.run("true").ok
+    used.close()
+
+
+def test_hostile_trees_are_removed(tmp_path, sandboxes):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "f").write_text("x")
+    box = cordon.Sandbox(workdir=True)
+    code = f"""
+import os
+os.symlink({str(victim)!r}, "l"); os.symlink("/", "/tmp/root"); os.mkfifo("/tmp/p")
+os.mkdir("closed"); open("closed/x", "w").close(); os.chmod("closed", 0)
+for i in range(2000):
+    os.mkdir("d"); os.chdir("d")
+os.chmod(os.environ["HOME"], 0); os.chmod("/tmp", 0)
+"""
+    assert box.run_code(code, timeout=60).ok
+    assert box.run_code("print(1)", cwd="/usr").stdout == "1\n"
+    box.close()
+    assert sandboxes() == [] and (victim / "f").read_text() == "x"
+
+
+def test_first_use_by_many_threads_makes_one(sandboxes):
+    box = cordon.Sandbox(workdir=True)
+    start = threading.Barrier(20)
+    got, failures = [], []
+
+    def work(i):
+        try:
+            start.wait()
+            got.append((box.id, box.run(f"echo {i} >> /tmp/all; echo {i}").stdout))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures and len({name for name, _ in got}) == 1 and len(sandboxes()) == 1
+    assert sorted(int(out) for _, out in got) == list(range(20))
+    assert len(box.run("cat /tmp/all").stdout.split()) == 20
+    box.close()
+
+
+def test_close_while_others_run(sandboxes):
+    box = cordon.Sandbox()
+    caught = []
+
+    def work():
+        try:
+            box.run("sleep 60")
+        except cordon.ClosedError as error:
+            caught.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    while len(box._live) < 5:
+        time.sleep(0.01)
+    box.close()
+    for thread in threads:
+        thread.join()
+    assert len(caught) == 5 and sandboxes() == []
+
+
+def test_fork_in_the_host(host):
+    code = """
+        import cordon, os, sys
+        box = cordon.Sandbox(workdir=True)
+        box.run("echo parent > f")
+        pid = os.fork()
+        if pid == 0:
+            ok = box.run("cat f; echo child > g").stdout == "parent\\n"
+            box.close()
+            del box
+            os._exit(0 if ok else 1)
+        assert os.waitpid(pid, 0)[1] == 0
+        assert box.run("cat f g").stdout == "parent\\nchild\\n"
+        pid = os.fork()
+        if pid == 0:
+            sys.exit(0)  # with the interpreter's own end, in the child
+        assert os.waitpid(pid, 0)[1] == 0
+        print(box.run("cat f").stdout, end="")
+        box.close()
+    """
+    assert host(code).stdout == "parent\n"
+
+
+def test_a_state_directory_of_others_is_not_used(monkeypatch, tmp_path):
+    shared = tmp_path / "shared"
+    (shared / "cordon" / "sandboxes").mkdir(parents=True)
+    os.chmod(shared / "cordon" / "sandboxes", 0o777)
+    monkeypatch.setenv("XDG_STATE_HOME", str(shared))
+    monkeypatch.setattr(store.tempfile, "gettempdir", lambda: str(tmp_path))
+    with cordon.Sandbox() as box:
+        box.run("true")
+        assert os.listdir(shared / "cordon" / "sandboxes") == []
+
+
+def test_private_directory_instead_of_the_callers_not_beside_it(place):
+    """Whoever starts in a directory of their own cannot read the one the program runs in."""
+    keys = place / "here" / ".env"
+    keys.write_text("API_KEY=secret")
+    work = place / "work"
+    with cordon.Sandbox() as box:
+        assert box.run(["cat", keys]).stdout == "API_KEY=secret"
+    for workdir in (True, work):
+        with cordon.Sandbox(workdir=workdir) as box:
+            assert box.run(["cat", keys]).returncode == 1
+            assert not box.files.exists(keys)
+            assert box.run_code(f"open({str(keys)!r})").returncode == 1
+            with box.spawn_popen(["cat", str(keys)], stdout=subprocess.PIPE) as popen:
+                assert popen.communicate()[0] == b""
+    with cordon.Sandbox(workdir=True, fs_read=["."]) as box:
+        assert box.run(["cat", keys]).stdout == "API_KEY=secret"
