@@ -1,0 +1,7 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+cd "$(dirname "$0")" || exit 1
+. ../suite.sh
+suite self_check test_conformance.py
+suite own test_adapter.py
+finish
