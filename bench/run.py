@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True  # the source directory stays clean
 import contenders
 import limits
 import net
+import python
 import report
 import weigh
 import workload
@@ -266,7 +267,7 @@ def parse_arguments():
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
                    default="start,resident,root,calls,programs,load,idle,limits,watch,many,net,"
-                           "workspace",
+                           "workspace,python",
                    help="comma-separated parts to run")
     return p.parse_args()
 
@@ -308,6 +309,8 @@ def main():
             net.bench(b, joined)
         if "workspace" in parts:
             workspace.bench(b, joined)
+        if "python" in parts:
+            python.bench_python(b)
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:

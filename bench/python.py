@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python package beside plain subprocess and beside sandlock's package, which gets a virtual
+environment of its own if the package index has it. Part of bench/run.py."""
+
+import glob
+import os
+import resource
+import shutil
+import subprocess
+import sys
+
+import report
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(HERE)
+MANY = 1000
+
+
+class Worker:
+    """A process that measures one round for each request."""
+
+    def __init__(self, b, python, what, mib):
+        self.process = b.start([python, f"{b.dir}/python_worker.py", what, str(mib)],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, request):
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"bench: '{request}' failed")
+        return float(answer)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def make_venv(b, name, requirement, *arguments):
+    """The interpreter of a new virtual environment with one package; None if that fails."""
+    path = f"{b.dir}/{name}"
+    subprocess.run(["/usr/bin/python3", "-m", "venv", path], check=True)
+    pip = [f"{path}/bin/pip", "-q", "--disable-pip-version-check", "install", *arguments]
+    done = subprocess.run(pip + [requirement], stdin=subprocess.DEVNULL, capture_output=True,
+                          check=False)
+    return f"{path}/bin/python" if done.returncode == 0 else None
+
+
+def wheel():
+    found = sorted(glob.glob(f"{TOP}/build/python/dist/cordon-*.whl"))
+    if not found:
+        subprocess.run([f"{TOP}/tools/wheel.sh"], check=True, stdout=sys.stderr)
+        found = sorted(glob.glob(f"{TOP}/build/python/dist/cordon-*.whl"))
+    return found[-1]
+
+
+def measure(b, workers, names, rounds):
+    """All contenders take turns. name -> milliseconds of each round."""
+    samples = {name: [] for name in names}
+    for name, worker in names.items():
+        workers[worker].ask(name)  # once, for what is only done once
+    for _ in range(rounds):
+        for name, worker in names.items():
+            samples[name].append(workers[worker].ask(name))
+    return samples
+
+
+def show(title, samples, base):
+    rows = []
+    for name, got in samples.items():
+        rows.append([name, f"{report.low(got):.2f} / {report.mid(got):.2f}",
+                     report.ratio(report.low(got), report.low(samples[base])),
+                     report.ratio(report.mid(got), report.mid(samples[base]))])
+    report.table(title, ["", "wall ms", f"x {base}, minimum", "median"], rows)
+
+
+def start(b, pythons, mib):
+    return {what: Worker(b, python, what, mib) for what, python in pythons.items()}
+
+
+def close(workers):
+    for worker in workers.values():
+        worker.close()
+
+
+def bench_calls(b, pythons, mib, title):
+    names = {"subprocess": "cordon", "Sandbox.run": "cordon", "Sandbox.run, fresh": "cordon"}
+    if "sandlock" in pythons:
+        names["sandlock"] = "sandlock"
+    workers = start(b, pythons, mib)
+    samples = measure(b, workers, names, b.rounds)
+    close(workers)
+    show(title, samples, "subprocess")
+    return {name: report.low(got) for name, got in samples.items()}
+
+
+def bench_code(b, pythons):
+    names = {"interpreter": "cordon", "run_code": "cordon"}
+    if "sandlock" in pythons:
+        names["sandlock, python"] = "sandlock"
+    workers = start(b, pythons, 0)
+    samples = measure(b, workers, names, max(10, b.rounds // 4))
+    close(workers)
+    show('run_code("print(1)") beside the start of the interpreter', samples, "interpreter")
+    low = {name: report.low(got) for name, got in samples.items()}
+    b.targets.at_most("run_code beyond the interpreter's start",
+                      low["run_code"] - low["interpreter"], 2.5, " ms")
+
+
+def bench_many(b, pythons):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = hard if hard != resource.RLIM_INFINITY else 65536
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(most, 16384)), hard))
+    workers = start(b, {"cordon": pythons["cordon"]}, 0)
+    times = [workers["cordon"].ask(f"many\t{MANY}") / 1e3 for _ in range(3)]
+    close(workers)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    report.table(f"{MANY} runs of `sleep 1` at once, asyncio", ["", "s"],
+                 [["AsyncSandbox", f"{min(times):.2f} / {report.mid(times):.2f}"]])
+    b.targets.at_most(f"{MANY} async runs of sleep 1", min(times), 5, " s")
+
+
+def bench_python(b):
+    shutil.copy(f"{HERE}/python_worker.py", b.dir)
+    python = make_venv(b, "venv-cordon", wheel(), "--no-index")
+    if python is None:
+        raise SystemExit("bench: the wheel cannot be installed")
+    pythons = {"cordon": python}
+    sandlock = make_venv(b, "venv-sandlock", "sandlock==0.9.*")
+    if sandlock is not None:
+        pythons["sandlock"] = sandlock
+    else:
+        print("bench: the package 'sandlock' is not to be had, left out", file=sys.stderr)
+    small = bench_calls(b, pythons, 0, "Python: /bin/true")
+    large = bench_calls(b, pythons, 1024, "Python: /bin/true from a host with 1 GiB resident")
+    b.targets.at_most("Sandbox.run, x subprocess.run",
+                      small["Sandbox.run"] / small["subprocess"], 2)
+    b.targets.at_most("Sandbox.run with 1 GiB, x without",
+                      large["Sandbox.run"] / small["Sandbox.run"], 1.1)
+    bench_code(b, pythons)
+    bench_many(b, pythons)
