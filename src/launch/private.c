@@ -119,6 +119,52 @@ static int check_dir(const struct place *at, int fd, mode_t *ret_mode, struct co
 	return 0;
 }
 
+static bool is_our_name(const char *name)
+{
+	/* make_part()'s, of a run that was killed. */
+	if (name[0] == '.' && strlen(name) == TEMP_LEN && strspn(name + 1, HEX) == TEMP_LEN - 1)
+		return true;
+	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 || strcmp(name, HELD) == 0 ||
+	       strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool is_plain_file(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+/*
+ * A mistyped path must not give anybody's own tmp to a command, nor cost him a directory: many have
+ * a tmp. @files_too: nothing else may be there; otherwise plain files of the caller's may, who
+ * keeps his account of the directory in it.
+ */
+static int check_names(const struct place *at, int dir_fd, bool files_too, struct cordon_error *err)
+{
+	int r = 0, fd = openat(dir_fd, ".", DIR_FLAGS);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!dir) {
+		r = cordon_err(err, CORDON_E_PATH, errno, "the private directory '%s'", at->path);
+		if (fd >= 0)
+			close(fd);
+		return r;
+	}
+	while (r == 0 && (entry = readdir(dir)) != NULL) {
+		if (is_our_name(entry->d_name) ||
+		    (!files_too && is_plain_file(dir_fd, entry->d_name)))
+			continue;
+		r = cordon_err(err, CORDON_E_PATH, 0, "'%s' is not a private directory", at->path);
+		cordon_err_hint(err, "there is something else in it%s",
+				files_too ? "; nothing was removed"
+					  : ": name one that is empty or does not exist");
+	}
+	closedir(dir);
+	return r;
+}
+
 /* Under a name that nobody looks at, until it is complete. */
 static int make_part(int dir_fd, const char *name, mode_t mode, uid_t uid, gid_t gid)
 {
@@ -270,6 +316,8 @@ static int open_all(const struct plan_input *in, bool make, struct arena *arena,
 	r = open_dir(&at, make, &ret->dir_fd, err);
 	if (r == 0 && ret->dir_fd >= 0)
 		r = check_dir(&at, ret->dir_fd, &mode, err);
+	if (r == 0 && ret->dir_fd >= 0)
+		r = check_names(&at, ret->dir_fd, false, err);
 	if (r == 0) {
 		const char *dir = real_path(arena, &at);
 
@@ -421,46 +469,13 @@ void private_close(struct run_private *p)
 			close(TAKE_FD(*fds[i]));
 }
 
-static bool is_our_name(const char *name)
-{
-	/* make_part()'s, of a run that was killed. */
-	if (name[0] == '.' && strlen(name) == TEMP_LEN && strspn(name + 1, HEX) == TEMP_LEN - 1)
-		return true;
-	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 || strcmp(name, HELD) == 0 ||
-	       strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
-}
-
-/* A mistyped path must not cost anybody a directory: many have a tmp. Some of the names may be gone
- * already, by an earlier try. */
-static int check_names(const struct place *at, int dir_fd, struct cordon_error *err)
-{
-	int r = 0, fd = openat(dir_fd, ".", DIR_FLAGS);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *entry;
-
-	if (!dir) {
-		r = cordon_err(err, CORDON_E_PATH, errno, "the private directory '%s'", at->path);
-		if (fd >= 0)
-			close(fd);
-		return r;
-	}
-	while (r == 0 && (entry = readdir(dir)) != NULL) {
-		if (is_our_name(entry->d_name))
-			continue;
-		r = cordon_err(err, CORDON_E_PATH, 0, "'%s' is not a private directory", at->path);
-		cordon_err_hint(err, "there is something else in it; nothing was removed");
-	}
-	closedir(dir);
-	return r;
-}
-
 static int remove_checked(const struct place *at, int fd, struct cordon_error *err)
 {
 	mode_t mode;
 	int r = check_dir(at, fd, &mode, err);
 
 	if (r == 0)
-		r = check_names(at, fd, err);
+		r = check_names(at, fd, true, err);
 	if (r < 0)
 		return r;
 	r = tree_remove(at->parent_fd, at->name);

@@ -158,6 +158,24 @@ def test_wrong_directories(me, level):
     assert list(real.iterdir()) == []
 
 
+def test_a_directory_that_is_used_for_something_else(me, level):
+    """A mistyped path must not show somebody's own tmp to a command, or litter a directory."""
+    other = me.mkdir("other")
+    for name in ("tmp", "project"):
+        me.own(me.mkdir(f"other/{name}"))
+    me.write(other / "tmp/mine", "mine")
+    refused(me, other, level, ["is not a private directory", "something else in it"])
+    assert sorted(os.listdir(other)) == ["project", "tmp"]
+    os.rmdir(other / "project")
+    os.symlink("/etc", other / "way")
+    refused(me, other, level, ["is not a private directory"])
+    # Plain files beside the two are the caller's business.
+    own = me.mkdir("own")
+    me.write(own / "notes", "x")
+    done = sh(me, ["--private", own], "echo a > $T/a", level)
+    assert done.returncode == 0 and (own / "tmp/a").exists(), done
+
+
 def test_of_somebody_else(me, level):
     if not IS_ROOT:
         unavailable("only root can make a directory of somebody else's")
