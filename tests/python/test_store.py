@@ -250,6 +250,21 @@ def test_a_state_directory_of_others_is_not_used(monkeypatch, tmp_path):
         assert os.listdir(shared / "cordon" / "sandboxes") == []
 
 
+def test_sandboxes_in_the_temporary_directory_are_not_shown(monkeypatch, tmp_path):
+    """Without a state directory they lie where somebody may grant everything; one sandbox would see
+    the other's files."""
+    (tmp_path / "state").write_text("no directory")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(store.tempfile, "gettempdir", lambda: str(tmp_path))
+    with cordon.Sandbox() as other, cordon.Sandbox(fs_write=[tmp_path]) as box:
+        assert other.run("echo SECRET > /tmp/key").ok
+        (key,) = tmp_path.glob("cordon-*/sandboxes/*/tmp/key")  # there to be found, outside
+        assert key.read_text() == "SECRET\n"
+        for use in (lambda: box.run("true"), lambda: box.files.list("/"), lambda: box.wrap(["ls"])):
+            with pytest.raises(cordon.StateError, match="which is granted.*XDG_STATE_HOME"):
+                use()
+
+
 def test_private_directory_instead_of_the_callers_not_beside_it(place):
     """Whoever starts in a directory of their own cannot read the one the program runs in."""
     keys = place / "here" / ".env"

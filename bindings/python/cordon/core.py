@@ -153,7 +153,7 @@ class SandboxBase(SandboxState):
         options = job.options
         options.update(self._where())
         if home is not None:
-            options["private_dir"] = home.path
+            options["private_dir"] = self._private_dir(home, policy)
         if args.search_first is not None:
             options["search_path"] = self._search_path(args)
         for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
@@ -402,7 +402,7 @@ class SandboxBase(SandboxState):
             if key not in doc and key not in policy.unlimited:
                 words += [flag, default]
         if self._persist:
-            words += ["--private", self._make_home().path]
+            words += ["--private", self._private_dir(self._make_home(), policy)]
         for port, endpoint in self._endpoints.items():
             words += ["--publish", f"{endpoint.port}:{port}/tcp"]
         return [*words, "--", *argv]

@@ -58,7 +58,7 @@ def file_job(sandbox: "SandboxBase", op: "Op[Any]", out_fd: int) -> Job:
     options = job.options
     options.update(sandbox._where())
     if home is not None:
-        options["private_dir"] = home.path
+        options["private_dir"] = sandbox._private_dir(home, policy)
     # The server has a bound of its own, and the answers, which are ours, must not be charged to it.
     options["memory_bytes"] = -1
     if "fs.workspace" in policy.effective():

@@ -26,10 +26,11 @@ from typing import (
 
 from . import _cordon, arguments, store
 from ._native import caller_home, current_directory, launcher, log
-from .errors import ClosedError, CordonError, PathError, UsageError, raise_native
+from .errors import ClosedError, CordonError, PathError, StateError, UsageError, raise_native
 from .job import Endpoint, Job, View
 from .policy import Config, Policy, make_policy
 from .result import Usage
+from .tighten import inside
 
 if TYPE_CHECKING:
     from .workspaces import Workspace
@@ -228,16 +229,30 @@ class SandboxState:
         home.require()
         return home
 
+    def _private_dir(self, home: store.Home, policy: Policy) -> str:
+        """The private directory for a run. The library hides the user's state directory whatever is
+        granted; in the temporary directory only the run's own would be hidden, not its
+        neighbours."""
+        doc = policy.effective()
+        grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
+        grants = [os.path.join(self._base_dir, grant) for grant in grants]
+        if not store.is_hidden(home.path) and inside(home.path, grants):
+            raise StateError(
+                f"sandboxes are kept in '{os.path.dirname(home.path)}', which is granted",
+                hint="set XDG_STATE_HOME to a directory of yours, or grant less",
+            )
+        return home.path
+
     def _furnish(self, path: str) -> None:
         """tmp, home and what belongs there, before anything of the guest's is in it."""
         view = self._view()
-        inside = [os.path.join(path, "tmp"), os.path.join(path, "home")]
+        parts = [os.path.join(path, "tmp"), os.path.join(path, "home")]
         if self._own_workdir:
-            inside.append(os.path.join(path, "home", "work"))
+            parts.append(os.path.join(path, "home", "work"))
         python = self._missing_python(view)
         if python:
-            inside += [os.path.join(path, "home", ".local"), os.path.join(path, "home/.local/bin")]
-        for directory in inside:
+            parts += [os.path.join(path, "home", ".local"), os.path.join(path, "home/.local/bin")]
+        for directory in parts:
             os.mkdir(directory, 0o700)
             if os.geteuid() == 0:
                 os.chown(directory, view.host_uid, view.host_gid)

@@ -69,6 +69,12 @@ def directories() -> Iterator[str]:
     yield os.path.join(tempfile.gettempdir(), f"cordon-{os.geteuid()}", "sandboxes")
 
 
+def is_hidden(path: str) -> bool:
+    """Whether a sandbox's directory lies where the library lets no run look."""
+    root = _state_root()
+    return root is not None and path.startswith(os.path.join(root, ""))
+
+
 def directory() -> str:
     """The directory of all sandboxes; made if it is missing."""
     for path in directories():

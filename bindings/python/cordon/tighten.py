@@ -22,7 +22,7 @@ _ADDING = ("fs.deny", "net.deny", "require")
 _LEVELS = {"landlock": 1, "auto": 2, "namespaces": 3}  # auto: the best that the machine can do
 
 
-def _inside(path: str, grants: Collection[str]) -> bool:
+def inside(path: str, grants: Collection[str]) -> bool:
     """Where links lead decides: an earlier run may have left one inside a write grant."""
     path = os.path.realpath(path)
     for grant in grants:
@@ -43,7 +43,7 @@ def _paths(key: str, base: Mapping[str, Any], new: List[str], base_dir: str) -> 
     read = base.get("fs.read", ()) if key == "fs.read" else ()
     grants = written + [os.path.join(base_dir, path) for path in read]
     for path in (os.path.join(base_dir, path) for path in new):
-        if not _inside(path, grants):
+        if not inside(path, grants):
             return f"'{path}' lies in no {key.replace('.', '_')} grant of the sandbox"
         # The library refuses links on the way to write grants by itself, and on the way to read
         # grants where the same run may write; that this sandbox's other runs may is known here.
