@@ -59,7 +59,7 @@
 #define HURRY_CPU_NS (100 * MS)
 #define HURRY_MAX_NS (1500 * MS)
 #define END_NS (20 * MS)
-#define END_FIRST_NS (400 * MS) /* nothing is known yet */
+#define END_LONG_NS (400 * MS)
 #define SIGKILL_NR 9
 #define POLL_IN 1
 #define WAIT_FLAGS 0x40000001 /* WNOHANG, __WALL */
@@ -86,6 +86,7 @@ static struct {
 	struct amount outside;	  /* of the file system, others' */
 	struct amount hidden;	  /* what was found that has no name */
 	struct amount own;	  /* what has one in directories that are kept */
+	struct amount uncounted;  /* growth at the end, for which there was no time */
 	struct amount margin;
 	uint64_t counted_ns, cost_ns, found_ns, began_ns;
 	uint64_t noted; /* by rest_note() */
@@ -363,6 +364,16 @@ static void take_count(struct init *in, uint64_t now)
 	set_margin();
 }
 
+static void reap_count(struct init *in)
+{
+	if (disk.pid_fd) {
+		close_fd(disk.pid_fd);
+		/* Or it would be taken for one of the tree's. */
+		raw_syscall(__NR_wait4, in->counter_pid, 0, WAIT_FLAGS, 0, 0, 0);
+	}
+	disk.pid_fd = in->counter_pid = 0;
+}
+
 /* 1 = there is a result. */
 static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns, uint64_t patience_ns)
 {
@@ -376,12 +387,7 @@ static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns, uin
 			return 0;
 		}
 	}
-	if (disk.pid_fd) {
-		close_fd(disk.pid_fd);
-		/* Or it would be taken for one of the tree's. */
-		raw_syscall(__NR_wait4, in->counter_pid, 0, WAIT_FLAGS, 0, 0, 0);
-	}
-	disk.pid_fd = in->counter_pid = 0;
+	reap_count(in);
 	take_count(in, now_ns());
 	return 1;
 }
@@ -417,7 +423,7 @@ static uint64_t interval(const struct init *in)
 	return most(ns, TICK_MIN_NS);
 }
 
-int disk_start(struct init *in, uint64_t now)
+void disk_start(struct init *in, uint64_t now)
 {
 	const struct wire_limits *l = &in->limits;
 	char text[64];
@@ -428,7 +434,7 @@ int disk_start(struct init *in, uint64_t now)
 	r = used_now(in, &disk.used_start);
 	if (r < 0) {
 		in->watch_error = r;
-		return 0;
+		return;
 	}
 	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
 	disk.used = disk.used_start;
@@ -444,7 +450,11 @@ int disk_start(struct init *in, uint64_t now)
 	set_margin();
 	/* A count will tell whether that is still so. */
 	disk.n_over = is_over(disk.total);
-	return disk.n_over;
+}
+
+int disk_is_over(void)
+{
+	return disk.n_over > 0;
 }
 
 /* Less, while the file system fills up and the count has been at it, not only waiting for its turn.
@@ -474,43 +484,71 @@ uint64_t disk_tick(struct init *in, uint64_t now)
 	return disk.n_over ? TICK_MIN_NS : interval(in);
 }
 
+/* Whatever the count under way has found by now is taken. */
+static void stop_count(struct init *in)
+{
+	if (!disk.pid_fd)
+		return;
+	raw_syscall(__NR_kill, in->counter_pid, SIGKILL_NR, 0, 0, 0, 0);
+	if (!wait_for_count(END_LONG_NS))
+		return;
+	reap_count(in);
+	if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
+		take_count(in, now_ns());
+}
+
+/*
+ * The last count; longer where it decides, or nothing is known yet. What it has no time for is told
+ * as growth, whose ever it is: short runs could fill a disk otherwise, one after the other.
+ */
+static void count_end(struct init *in)
+{
+	struct amount used, grown;
+	int decides;
+
+	stop_count(in);
+	if (used_now(in, &used) < 0)
+		return;
+	if (disk.is_known && used.bytes == disk.used.bytes && used.inodes == disk.used.inodes)
+		return;
+	grown = amount_above(used, disk.used);
+	decides = !disk.is_known || is_over(amount_sum(disk.total, grown));
+	if (!disk.pid_fd) {
+		begin_count(in, now_ns());
+		if (disk.pid_fd)
+			wait_for_count(decides ? END_LONG_NS : END_NS);
+		stop_count(in);
+		if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
+			return;
+	}
+	disk.uncounted = grown;
+}
+
 /* The tree is gone. What it left is told if that is quickly done. */
 void disk_end(struct init *in)
 {
 	uint32_t limit = in->report.limit; /* what ended it, if anything did */
-	uint64_t wait_ns = disk.is_known ? END_NS : END_FIRST_NS;
-	struct amount used, uncounted = { 0, 0 };
 
 	if (!in->n_watched)
 		return;
-	if (disk.pid_fd)
-		look_after_count(in, disk.began_ns + PATIENCE_NS + 1, 0, PATIENCE_NS);
-	if (!disk.pid_fd && used_now(in, &used) == 0 &&
-	    (!disk.is_known || used.bytes != disk.used.bytes || used.inodes != disk.used.inodes)) {
-		begin_count(in, now_ns());
-		if (disk.pid_fd)
-			look_after_count(in, disk.began_ns + wait_ns + 1, wait_ns, wait_ns);
-		/* Short runs could fill a disk otherwise, one after the other. */
-		if (!__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
-			uncounted = amount_above(used, disk.used);
-	}
+	count_end(in);
 	in->report.limit = limit;
-	if (is_over(disk.total))
+	if (is_over(amount_sum(disk.total, disk.uncounted)))
 		in->report.hits |= WIRE_HIT_WORKSPACE;
-	if (disk.is_blind && uncounted.bytes == 0 && uncounted.inodes == 0)
+	if (disk.is_blind && disk.uncounted.bytes == 0 && disk.uncounted.inodes == 0)
 		in->report.hits |= WIRE_HIT_LOCKED;
 	in->report.held_bytes = in->report.held_inodes = WIRE_UNKNOWN;
 	if (!disk.is_known)
 		return;
-	in->report.held_bytes = disk.total.bytes + disk.base.bytes + uncounted.bytes;
-	in->report.held_inodes = disk.total.inodes + disk.base.inodes + uncounted.inodes;
+	in->report.held_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
+	in->report.held_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
 	in->report.private_bytes = disk.own.bytes;
 	in->report.private_inodes = disk.own.inodes;
-	in->report.hidden_bytes = disk.hidden.bytes + uncounted.bytes;
-	in->report.hidden_inodes = disk.hidden.inodes + uncounted.inodes;
+	in->report.hidden_bytes = disk.hidden.bytes + disk.uncounted.bytes;
+	in->report.hidden_inodes = disk.hidden.inodes + disk.uncounted.inodes;
 }
 
 uint64_t disk_bytes(void)
 {
-	return disk.total.bytes;
+	return disk.total.bytes + disk.uncounted.bytes;
 }

@@ -15,10 +15,12 @@ long disk_take_own(struct init *in, int object_fd, const char *path);
 /* When the view is complete: finds the workspace in it. */
 long disk_open(struct init *in);
 
-/* As those of the watch; 1 = the limit seems to be broken before anything has run. */
-int disk_start(struct init *in, uint64_t now);
+/* As those of the watch; disk_start() before anything runs. */
+void disk_start(struct init *in, uint64_t now);
 uint64_t disk_tick(struct init *in, uint64_t now);
 void disk_end(struct init *in);
+/* By the last count: more than is allowed. */
+int disk_is_over(void);
 /* Bytes that were counted last. */
 uint64_t disk_bytes(void);
 

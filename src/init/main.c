@@ -8,6 +8,7 @@
 #include <linux/sched.h>
 #include <linux/time.h>
 
+#include "init/watch.h"
 #include "sys/freestanding.h"
 #include "sys/raw.h"
 
@@ -189,6 +190,7 @@ void init_main(const long *stack)
 	stage_caps(&in);
 	stamp(&in, STAGE_CAPS);
 	open_signals(&in);
+	watch_prepare(&in);
 	start_payload(&in);
 	supervise(&in);
 }

@@ -234,6 +234,15 @@ static void ask_for_short_slices(void)
 	raw_syscall(__NR_sched_setattr, 0, RAW_ARG(&attr), 0, 0, 0, 0);
 }
 
+void watch_prepare(struct init *in)
+{
+	memory_start(in);
+	if (in->n_watched)
+		disk_start(in, now_ns());
+	if (in->watch_error)
+		fail(in, STAGE_LIMITS, 4, in->watch_error);
+}
+
 void watch_start(struct init *in)
 {
 	uint64_t now = now_ns();
@@ -244,7 +253,6 @@ void watch_start(struct init *in)
 	in->report.procs = 1;
 	if (in->limits.memory_bytes || in->n_watched)
 		ask_for_short_slices();
-	memory_start(in);
 	cpu_start();
 	watch.look_ns = FIRST_LOOK_NS;
 	watch.look_at_ns = now + FIRST_LOOK_NS;
@@ -253,7 +261,7 @@ void watch_start(struct init *in)
 									 : ~(uint64_t)0;
 	watch.disk_at_ns = in->n_watched ? now + FIRST_LOOK_NS : ~(uint64_t)0;
 	/* There is too much already: the run is not worth a moment. */
-	if (in->n_watched && disk_start(in, now))
+	if (in->n_watched && disk_is_over())
 		watch.disk_at_ns = now;
 }
 

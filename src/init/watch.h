@@ -8,6 +8,8 @@
 
 #include "init/init.h"
 
+/* Before anything runs: what is there already is not the command's. */
+void watch_prepare(struct init *in);
 /* When the command has been started. */
 void watch_start(struct init *in);
 /* Does what is due and notes the limit that was broken, if one was, in the report. Returns the

@@ -80,6 +80,7 @@ static const struct {
 	{ STAGE_CAPS, 2, "dropping the bounding set" },
 	{ STAGE_CAPS, 7, "setting no_new_privs" },
 	{ STAGE_LIMITS, 2, "setting the share of the CPUs" },
+	{ STAGE_LIMITS, 4, "counting what is there before the command" },
 	{ STAGE_LANDLOCK, 1, "creating the ruleset" },
 	{ STAGE_LANDLOCK, 2, "entering the Landlock domain" },
 	{ STAGE_SECCOMP, 1, "installing the filter" },
@@ -115,6 +116,8 @@ static const char *stage_hint(const struct wire_report *rep)
 		if (rep->op == 2)
 			return "the control group refuses the share; start Cordon "
 			       "outside of a delegated group";
+		if (rep->op == 4)
+			return "is the machine out of memory or open files?";
 		return "the limit is above what the caller itself may have; see 'ulimit -aH'";
 	default:
 		return "'cordon check' says what this machine offers";

@@ -127,6 +127,13 @@ def test_disk(me, place):
     assert got["isolation"]["limits"]["disk"] == "tmpfs"
 
 
+def test_the_first_moment_counts(me):
+    """Written before init is on a CPU again: part of the run all the same, and of its memory."""
+    for _ in range(12):
+        got = me.receipt([], ["dd", "if=/dev/zero", "of=/tmp/f", "bs=1M", "count=4"], "namespaces")
+        assert got["usage"]["disk_bytes"] >= 4 << 20, got["usage"]
+
+
 def test_disk_of_all_places_together(me):
     places = ["/tmp/a", "/dev/shm/b", "/var/tmp/c", str(me.home / "d")]
     got = me.receipt(["--disk", "8M"], ["python3", "-c", FILL, "4", *places], "namespaces")
