@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -37,6 +38,8 @@
 
 #define RULE_PATH_BENEATH 1
 #define OWN_PROGRAM "/proc/self/exe"
+#define THREAD_TRIES 50
+#define THREAD_PAUSE_NS 2000000
 #define POINTER(p) ((uint64_t)(uintptr_t)(p))
 
 struct path_beneath_attr {
@@ -120,8 +123,7 @@ static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 	return check_limits(p, err);
 }
 
-/* A layer put on one thread leaves the others free, and they share its memory. */
-static int check_threads(struct cordon_error *err)
+static int count_threads(struct cordon_error *err)
 {
 	CLEANUP(close_dir) DIR *tasks = opendir("/proc/self/task");
 	struct dirent *entry;
@@ -131,8 +133,26 @@ static int check_threads(struct cordon_error *err)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot count my threads");
 	while ((entry = readdir(tasks)) != NULL)
 		n += entry->d_name[0] != '.';
-	if (n == 1)
-		return 0;
+	return n;
+}
+
+/*
+ * A layer put on one thread leaves the others free, and they share its memory. One that was joined
+ * is listed until it is off its CPU: that takes a moment after pthread_join() has returned.
+ */
+static int check_threads(struct cordon_error *err)
+{
+	const struct timespec pause = { .tv_nsec = THREAD_PAUSE_NS };
+	int n = 0;
+
+	for (int i = 0; i < THREAD_TRIES; i++) {
+		n = count_threads(err);
+		if (n < 0)
+			return n;
+		if (n == 1)
+			return 0;
+		nanosleep(&pause, NULL);
+	}
 	cordon_err(err, CORDON_E_STATE, 0, "the process has %d threads and cannot be confined", n);
 	cordon_err_hint(err, "confine it before threads are started (libraries for numbers start "
 			     "some when they are loaded)");
