@@ -52,6 +52,22 @@ static void base_done(struct base *base)
 		close(base->fd);
 }
 
+/* There is nothing to keep a copy of, and what is written there is done at once. */
+static bool is_of_the_kernel(int fd)
+{
+	static const long types[] = { PROC_SUPER_MAGIC,	   SYSFS_MAGIC,	       CGROUP_SUPER_MAGIC,
+				      CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,      TRACEFS_MAGIC,
+				      SECURITYFS_MAGIC,	   DEVPTS_SUPER_MAGIC, BPF_FS_MAGIC };
+	struct statfs st;
+
+	if (fstatfs(fd, &st) < 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if ((long)st.f_type == types[i])
+			return true;
+	return false;
+}
+
 static int open_base(const struct cordon_run_options *options, const char *typed, struct base *ret,
 		     struct cordon_error *err)
 {
@@ -71,6 +87,12 @@ static int open_base(const struct cordon_run_options *options, const char *typed
 		if (errno == ENOTDIR)
 			cordon_err_hint(err, "a workspace is a directory");
 		return r;
+	}
+	if (is_of_the_kernel(ret->fd)) {
+		cordon_err(err, CORDON_E_PATH, 0, "'%s' holds no files but the kernel's own",
+			   typed);
+		cordon_err_hint(err, "a workspace is a directory on a disk or in memory");
+		return -CORDON_E_PATH;
 	}
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", ret->fd);
 	len = readlink(link, ret->path, sizeof(ret->path) - 1);

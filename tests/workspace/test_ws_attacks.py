@@ -182,3 +182,11 @@ def test_store_in_the_base(desk, how):
     )  # fmt: skip
     assert done.returncode == 125 and b"holds the place where workspaces are kept" in done.stderr, done
     assert_same(before, desk.base)
+
+
+@pytest.mark.parametrize("place", ["/proc", "/proc/self", "/sys"])
+def test_the_kernels_own_files(desk, place):
+    """Nobody can keep a copy of them, and reading some of them waits or does something."""
+    done = desk.me.run(["--workspace", place], ["true"], desk.level)
+    assert done.returncode == 125 and b"holds no files but the kernel's own" in done.stderr, done
+    assert desk.ids() == []
