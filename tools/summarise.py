@@ -16,15 +16,15 @@ from pathlib import Path
 
 
 def cases(path):
-    """Yields (name, outcome) of every test case in a JUnit file."""
+    """Yields (name, outcome, whether it took a second try) of every test case in a JUnit file."""
     for case in ET.parse(path).getroot().iter("testcase"):
         name = f"{case.get('classname') or ''}::{case.get('name')}"
+        outcome = "passed"
         if case.find("failure") is not None or case.find("error") is not None:
-            yield name, "failed"
+            outcome = "failed"
         elif case.find("skipped") is not None:
-            yield name, "skipped"
-        else:
-            yield name, "passed"
+            outcome = "skipped"
+        yield name, outcome, case.get("second-try") is not None
 
 
 def show_log(path):
@@ -46,25 +46,28 @@ def main():
     directory = Path(sys.argv[1])
     extra = int(sys.argv[2]) if len(sys.argv) > 2 else 0
     total = {"passed": 0, "failed": extra, "skipped": 0}
-    failures = []
+    failures, again = [], []
     for path in sorted(directory.glob("*.xml")):
         here = {"passed": 0, "failed": 0, "skipped": 0}
         try:
-            for name, outcome in cases(path):
+            for name, outcome, is_second in cases(path):
                 here[outcome] += 1
                 if outcome == "failed":
                     failures.append(f"{path.stem}: {name}")
+                elif is_second:
+                    again.append(f"{path.stem}: {name}")
         except ET.ParseError as e:
             here["failed"] += 1
             failures.append(f"{path.stem}: unreadable result file ({e})")
         print(f"  {path.stem:24} " + ", ".join(f"{n} {what}" for what, n in here.items()))
         for what, n in here.items():
             total[what] += n
-    if failures:
-        print("\nFailed:")
-        for name in failures:
-            print(f"  {name}")
-        print()
+    for title, names in ("Passed at the second try, alone on the machine:", again), ("Failed:", failures):
+        if names:
+            print("\n" + title)
+            for name in names:
+                print(f"  {name}")
+            print()
     closing = ", ".join(f"{n} {what}" for what, n in total.items())
     (directory / "closing").write_text(closing + "\n")
     print(closing)

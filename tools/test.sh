@@ -40,27 +40,37 @@ collect() {
 	fi
 }
 
-# meson_suites NAME: the C suites of build/NAME
+# meson_suites NAME: the C suites of build/NAME. The few that failed once more, alone.
 meson_suites() {
-	local name=$1 dir=build/$1 status=0
-	rm -f "$dir/meson-logs/testlog.junit.xml"
+	local name=$1 dir=build/$1 status=0 again=()
+	local xml=$dir/meson-logs/testlog.junit.xml
+	rm -f "$xml"
 	meson test -C "$dir" --no-rebuild --num-processes 2 >"$results/$name.log" 2>&1 || status=$?
 	sed -n '/^Ok:/p; /^Fail:/p; /^Skipped:/p; /^Timeout:/p' "$results/$name.log"
 	if [ $status -ne 0 ]; then
 		/usr/bin/python3 tools/summarise.py --log "$dir/meson-logs/testlog.json"
+		if read -ra again < <(tools/second-try.py may "$xml") && [ ${#again[@]} -gt 0 ]; then
+			cp "$xml" "$results/$name.first"
+			say "once more: ${again[*]}"
+			meson test -C "$dir" --no-rebuild --num-processes 1 "${again[@]}" \
+				>>"$results/$name.log" 2>&1 && status=0
+			tools/second-try.py merge "$results/$name.first" "$xml"
+			mv "$results/$name.first" "$xml"
+		fi
 	fi
-	collect $status "$dir/meson-logs/testlog.junit.xml" "$name"
+	collect $status "$xml" "$name"
 }
 
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes: three callers
 # run them at the same time. The others have the machine for themselves.
 calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,inject,installed}.py
-	tests/integration/test_{interactive,landlock_metadata,new,private,tools}.py
+	tests/integration/test_{interactive,landlock_metadata,new,private,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 who='root user'
 uid=
 python=/usr/bin/python3
+xml=out
 
 # run_pytest NAME [ARGUMENT...]: in the staged tree, with a clean environment, as $uid if that is set
 run_pytest() {
@@ -77,41 +87,58 @@ run_pytest() {
 		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
 		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" CORDON_TEST_WHO="$who" \
-		"${as[@]}" "$python" -m pytest -q -p no:cacheprovider --durations=5 \
-		--junitxml="$home/results/out.xml" ${PYTEST_ARGS-} "$@")
+		"${as[@]}" "$python" -m pytest -q -o cache_dir="$home/cache" --durations=5 \
+		--junitxml="$home/results/$xml.xml" ${PYTEST_ARGS-} "$@")
 }
 
-# collect_pytest STATUS NAME. 5: nothing was selected, which PYTEST_ARGS may do to one of the runs.
+# collect_pytest STATUS NAME [ARGUMENT...]: after run_pytest() with the same. The few that failed have a
+# second try, alone on the machine. 5: nothing was selected, which PYTEST_ARGS may do to one of the runs.
 collect_pytest() {
-	local status=$1
+	local status=$1 name=$2 first=$scratch/$2-home/results/out.xml
+	shift 2
 	[ "$status" -eq 5 ] && [ -n "${PYTEST_ARGS-}" ] && status=0
-	collect "$status" "$scratch/$2-home/results/out.xml" "pytest-$2"
+	if [ "$status" -eq 1 ] && tools/second-try.py may "$first"; then
+		say "$name: what failed once more"
+		xml=again run_pytest "$name" "$@" --last-failed && status=0
+		tools/second-try.py merge "$first" "${first%/*}/again.xml"
+	fi
+	collect "$status" "$first" "pytest-$name"
 }
 
 pytest_suites() {
 	run_pytest "$1" "${suites[@]}"
-	collect_pytest $? "$1"
+	collect_pytest $? "$1" "${suites[@]}"
 }
 
 # The calm suites at the same time: root, a user whom root prepares things for, and a user alone.
 # Ids of their own, since the kernel counts some things for each id.
 calm_suites() {
-	local names=(calm-root calm-prepared calm-user) pids=() i status
-	(who=root && run_pytest calm-root "${calm[@]}") >"$scratch/calm-root.log" 2>&1 &
-	pids+=($!)
-	(who=user && run_pytest calm-prepared "${calm[@]}") >"$scratch/calm-prepared.log" 2>&1 &
-	pids+=($!)
-	# What only root can prepare is not skipped in the other two.
-	(uid=$((test_uid + 1)) must_work=0 && run_pytest calm-user "${calm[@]}" -m 'not slow') \
-		>"$scratch/calm-user.log" 2>&1 &
-	pids+=($!)
+	local names=(calm-root calm-prepared calm-user) codes=(0 0 0) pids=() name i
+	for name in "${names[@]}"; do
+		(as_calm "$name" run_pytest) >"$scratch/$name.log" 2>&1 &
+		pids+=($!)
+	done
 	for i in 0 1 2; do
-		status=0
-		wait "${pids[i]}" || status=$?
+		wait "${pids[i]}" || codes[i]=$?
 		echo "-- ${names[i]}"
 		cat "$scratch/${names[i]}.log"
-		collect_pytest $status "${names[i]}"
 	done
+	for i in 0 1 2; do
+		as_calm "${names[i]}" collect_pytest "${codes[i]}"
+	done
+}
+
+# as_calm NAME FUNCTION [ARGUMENT...]: as that caller
+as_calm() {
+	local name=$1 who='root user' uid='' must_work=$must_work selection=()
+	shift
+	case $name in
+	calm-root) who=root ;;
+	calm-prepared) who=user ;;
+	# What only root can prepare is not skipped in the other two.
+	calm-user) uid=$((test_uid + 1)) must_work=0 selection=(-m 'not slow') ;;
+	esac
+	"$@" "$name" "${calm[@]}" "${selection[@]}"
 }
 
 # The Python package from its wheel, installed where any user can reach it.
@@ -129,12 +156,12 @@ python_suites() {
 		say "Python package as root"
 		uid=
 		run_pytest python-root tests/python
-		collect_pytest $? python-root
+		collect_pytest $? python-root tests/python
 		uid=$test_uid
 	fi
 	say "Python package as an ordinary user"
 	run_pytest python-user tests/python
-	collect_pytest $? python-user
+	collect_pytest $? python-user tests/python
 }
 
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
