@@ -73,7 +73,7 @@ static struct {
 	struct init in;		 /* errors of its looks are not init's */
 	const struct init *live; /* the real one */
 	struct amount used, total, outside, start, base, hidden, own;
-	int is_done, is_looked, is_blind;
+	int is_done, is_looked, is_blind, is_moving;
 } work;
 
 static struct {
@@ -96,6 +96,7 @@ static struct {
 	int pid_fd;	/* of a count that is under way; 0 = none */
 	int n_over;	/* counts in a row that were too high */
 	int is_blind;	/* something could not be looked into */
+	int is_moving;	/* the file system's use changed during the last count */
 } disk;
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -126,6 +127,11 @@ static struct amount amount_sum(struct amount a, struct amount b)
 static struct amount amount_least(struct amount a, struct amount b)
 {
 	return (struct amount){ least(a.bytes, b.bytes), least(a.inodes, b.inodes) };
+}
+
+static int is_same(struct amount a, struct amount b)
+{
+	return a.bytes == b.bytes && a.inodes == b.inodes;
 }
 
 /* Has the file system's use grown by more than one part in @n of the margin since the count? */
@@ -269,6 +275,7 @@ static int count(void *arg)
 	work.base = base_of(workspace);
 	add_hidden(named, before, is_blind);
 	work.is_blind = is_blind;
+	work.is_moving = !is_same(before, work.used);
 	work.total = amount_above(amount_sum(named, work.hidden), work.base);
 	__atomic_store_n(&work.is_done, 1, __ATOMIC_RELEASE);
 	return 0;
@@ -354,6 +361,7 @@ static void take_count(struct init *in, uint64_t now)
 		disk.hidden = work.hidden;
 		disk.own = work.own;
 		disk.is_blind = work.is_blind;
+		disk.is_moving = work.is_moving;
 		disk.is_known = 1;
 		if (work.is_looked)
 			disk.found_ns = now;
@@ -509,7 +517,7 @@ static void count_end(struct init *in)
 	stop_count(in);
 	if (used_now(in, &used) < 0)
 		return;
-	if (disk.is_known && used.bytes == disk.used.bytes && used.inodes == disk.used.inodes)
+	if (disk.is_known && !disk.is_moving && is_same(used, disk.used))
 		return;
 	grown = amount_above(used, disk.used);
 	decides = !disk.is_known || is_over(amount_sum(disk.total, grown));
