@@ -105,10 +105,23 @@ def test_stopped_by_the_guest_stays_stopped(me, level, probes):
     assert done.stdout == b"resumed 0\ndone\n", done
 
 
+def unseen(me, cmd, level, probe, trace):
+    """A run under a throttle that leaves no trace of its stops. Parents are stopped first as long as that is quick: where
+    others take the whole machine it is not, and such a run says nothing."""
+    for _ in range(4):
+        begin, idle = time.monotonic(), idle_seconds()
+        done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], cmd, level)
+        idle = (idle_seconds() - idle) / (time.monotonic() - begin)
+        if trace not in done.stdout + done.stderr or idle > 0.8:
+            return done
+        print(f"{idle:.2f} of a CPU left idle: {done}")
+    return unavailable("other programs take all the time of this machine")
+
+
 def test_parents_see_nothing(me, level, probes):
     """A parent that asks to be told about stopped children is told nothing by the throttle."""
     probe = probes["burn"]
-    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [probe, "watcher", "600"], level)
+    done = unseen(me, [probe, "watcher", "600"], level, probe, b"stopped 1")
     assert done.stdout == b"stopped 0\ndone\n", done
 
 
@@ -117,7 +130,7 @@ def test_parents_see_nothing(me, level, probes):
 def test_shells_report_no_stopped_jobs(me, level, probes, shell, jobs):
     probe = probes["burn"]
     script = f"{jobs}{probe} one 350; echo status $?; {probe} one 250 & wait; jobs; echo over"
-    done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], [shell, "-c", script], level)
+    done = unseen(me, [shell, "-c", script], level, probe, b"Stopped")
     assert b"Stopped" not in done.stdout + done.stderr, done
     assert b"done\nstatus 0\n" in done.stdout and done.stdout.endswith(b"over\n"), done
 
