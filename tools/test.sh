@@ -63,10 +63,11 @@ meson_suites() {
 
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes: three callers
-# run them at the same time. The others have the machine for themselves.
+# run them at the same time, and the largest one beside them. The others have the machine for themselves.
 calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,inject,installed}.py
 	tests/integration/test_{interactive,landlock_metadata,new,private,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
+largest=tests/workspace/test_ws_hostile.py
 who='root user'
 uid=
 python=/usr/bin/python3
@@ -110,35 +111,40 @@ pytest_suites() {
 	collect_pytest $? "$1" "${suites[@]}"
 }
 
-# The calm suites at the same time: root, a user whom root prepares things for, and a user alone.
-# Ids of their own, since the kernel counts some things for each id.
-calm_suites() {
-	local names=(calm-root calm-prepared calm-user) codes=(0 0 0) pids=() name i
-	for name in "${names[@]}"; do
-		(as_calm "$name" run_pytest) >"$scratch/$name.log" 2>&1 &
+# together NAME...: one run of pytest for each, at the same time; caller() says as whom and of what
+together() {
+	local codes=() pids=() name i
+	for name in "$@"; do
+		(caller "$name" run_pytest) >"$scratch/$name.log" 2>&1 &
 		pids+=($!)
 	done
-	for i in 0 1 2; do
+	for i in "${!pids[@]}"; do
+		codes[i]=0
 		wait "${pids[i]}" || codes[i]=$?
-		echo "-- ${names[i]}"
-		cat "$scratch/${names[i]}.log"
 	done
-	for i in 0 1 2; do
-		as_calm "${names[i]}" collect_pytest "${codes[i]}"
+	for i in "${!pids[@]}"; do
+		name=${*:i+1:1}
+		echo "-- $name"
+		cat "$scratch/$name.log"
+		caller "$name" collect_pytest "${codes[i]}"
 	done
 }
 
-# as_calm NAME FUNCTION [ARGUMENT...]: as that caller
-as_calm() {
-	local name=$1 who='root user' uid='' must_work=$must_work selection=()
+# caller NAME FUNCTION [ARGUMENT...]: root, a user whom root prepares things for, and a user alone. Ids
+# of their own, since the kernel counts some things for each id.
+caller() {
+	local name=$1 who='root user' uid='' must_work=$must_work what=("${calm[@]}")
 	shift
 	case $name in
-	calm-root) who=root ;;
-	calm-prepared) who=user ;;
-	# What only root can prepare is not skipped in the other two.
-	calm-user) uid=$((test_uid + 1)) must_work=0 selection=(-m 'not slow') ;;
+	calm-root) who=root what+=("--ignore=$largest") ;;
+	calm-prepared) who=user what+=("--ignore=$largest") ;;
+	calm-largest) what=("$largest") ;;
+	# What only root can prepare is not skipped in the others.
+	calm-user) uid=$((test_uid + 1)) must_work=0 what+=(-m 'not slow') ;;
+	python-root) what=(tests/python) ;;
+	python-user) what=(tests/python) uid=$test_uid ;;
 	esac
-	"$@" "$name" "${calm[@]}" "${selection[@]}"
+	"$@" "$name" "${what[@]}"
 }
 
 # The Python package from its wheel, installed where any user can reach it.
@@ -153,15 +159,13 @@ python_suites() {
 	chmod -R a+rX "$scratch/venv"
 	python=$scratch/venv/bin/python
 	if [ "$(id -u)" -eq 0 ]; then
-		say "Python package as root"
-		uid=
-		run_pytest python-root tests/python
-		collect_pytest $? python-root tests/python
-		uid=$test_uid
+		say "Python package as root and as an ordinary user, at the same time"
+		together python-root python-user
+	else
+		say "Python package as an ordinary user"
+		run_pytest python-user tests/python
+		collect_pytest $? python-user tests/python
 	fi
-	say "Python package as an ordinary user"
-	run_pytest python-user tests/python
-	collect_pytest $? python-user tests/python
 }
 
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
@@ -197,7 +201,7 @@ elif [ "$(id -u)" -eq 0 ]; then
 	others=()
 	if wants root && wants user && [ -z "${PYTEST_ARGS-}" ]; then
 		say "calm suites as root and as ordinary users, at the same time"
-		calm_suites
+		together calm-root calm-prepared calm-largest calm-user
 		others=("${calm[@]/#/--ignore=}")
 		suites=(tests/integration tests/escape tests/limits)
 	fi
