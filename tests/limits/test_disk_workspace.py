@@ -39,9 +39,9 @@ KINDS = [
     "passed",
     "undumpable",
     "locked",
-    "deep",
     "moving",
-    "attributes",
+    pytest.param("deep", marks=pytest.mark.once),
+    pytest.param("attributes", marks=pytest.mark.once),
 ]
 INODES = ["files", "dirs"]
 

@@ -8,8 +8,8 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define DEPTH_LARGE 5000
-#define ENTRIES_LARGE 100000
+#define DEPTH_LARGE 3000
+#define ENTRIES_LARGE 30000
 #define BYTES_LARGE ((size_t)100 << 20)
 
 static void set(struct fx *f, const char *key, const char *value)
