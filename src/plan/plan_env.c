@@ -102,6 +102,8 @@ static bool is_usable_home(const char *home)
 
 	if (home[0] != '/' || home[1] == '\0' || path_has_dotdot(home))
 		return false;
+	if (strcmp(home, "/var/tmp") == 0) /* /tmp by another name */
+		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(system); i++) {
 		if (plan_is_within(system[i], home))
 			return false;
