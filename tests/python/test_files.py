@@ -3,6 +3,7 @@
 
 import errno
 import io
+import itertools
 import os
 import tarfile
 import threading
@@ -11,6 +12,7 @@ import time
 import pytest
 
 import cordon
+from cordon.files import matching
 from pylib import ceiling
 
 
@@ -121,6 +123,28 @@ def test_glob(box):
     assert paths("**/*.py") == [".h.py", "a.py", "s/c.py", "s/t/d.py", "s/t/u/e.py"]
     assert paths("s/[ct].py") == ["s/c.py"] and paths("no/*") == []
     assert paths(box.workdir + "/s/*/d.py") == [box.workdir + "/s/t/d.py"]
+    assert paths("s/**") == ["s/c.py", "s/t", "s/t/d.py", "s/t/u", "s/t/u/e.py"]
+    assert paths("s/*/**/c.py") == [] and paths("s*/**/d.py") == ["s/t/d.py"]
+    assert paths("**/s?c.py") == paths("**/s[!x]c.py") == []  # a slash is part of no name
+    assert paths("**/t/**/*.py") == ["s/t/d.py", "s/t/u/e.py"]
+    assert paths("./s//*.py") == ["s/c.py"] and paths("[.*]*") == [".h.py"]
+    assert paths("s/*/") == ["s/t"] and paths("**/") == ["s", "s/t", "s/t/u"]
+
+
+def test_glob_finds_what_pathlib_finds(box, tmp_path):
+    """Where names do not begin with a dot, for which there are several opinions."""
+    tree = ["a", "ab", "d/a", "d/ab", "d/e/a", "d/e/f/ab", "ad/a", "ad/e/b"]
+    for name in tree:
+        box.files.write(name, "")
+        (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / name).touch()
+    found = box.files.list(".", depth=0)
+    names = ["**", "*", "a", "?", "a?", "*d", "[de]"]
+    for pattern in ["/".join(p) for n in (1, 2, 3) for p in itertools.product(names, repeat=n)]:
+        if pattern.endswith("**"):
+            continue  # pathlib has changed its mind about these
+        here = {str(p.relative_to(tmp_path / "t")) for p in (tmp_path / "t").glob(pattern)}
+        assert {i.path for i in matching(found, pattern)} == here, pattern
 
 
 def test_rename_symlink_mkdir(box):

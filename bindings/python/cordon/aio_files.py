@@ -81,7 +81,7 @@ class AsyncFiles:
         return await self._do(fileops.listing(path, depth))
 
     async def glob(self, pattern: str) -> "List[FileInfo]":
-        """What fits a pattern: ``*.py``, ``src/**/*.c``."""
+        """What fits a pattern; see Files.glob()."""
         base, depth = glob_base(pattern)
         try:
             return matching(await self.list(base, depth), pattern)

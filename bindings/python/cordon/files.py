@@ -140,27 +140,45 @@ def tar_members(data: bytes) -> "List[Tuple[tarfile.TarInfo, Optional[bytes]]]":
     return found
 
 
-def matching(found: Sequence[FileInfo], pattern: str) -> List[FileInfo]:
-    """Those whose path fits a glob pattern; ``**`` is any number of directories."""
-    import re
+def _parts(pattern: str) -> List[str]:
+    """A pattern name by name. A ``**`` at its end stands for everything below."""
+    if not arguments.text("pattern", pattern):
+        raise UsageError("pattern: '' fits nothing", hint="'*' is everything in the directory")
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    return [*parts, "*"] if parts and parts[-1] == "**" else parts
 
-    parts = [".*" if p == "**" else fnmatch.translate(p)[4:-3] for p in pattern.split("/")]
-    text = "/".join(parts).replace(".*/", "(?:.*/)?") if "**" in pattern else "/".join(parts)
-    text = text.replace("(?:.*/)?", "\0").replace(".*", "[^/]*").replace("\0", "(?:.*/)?")
-    regex = re.compile(r"(?s:%s)\Z" % (".*" if pattern == "**" else text))
-    return [info for info in found if regex.match(info.path)]
+
+def _fits(path: str, parts: Sequence[str]) -> bool:
+    """Whether the names along a path fit the parts, of which ``**`` is any number of names."""
+    here = {0}  # how many of the parts can be behind us
+    for name in filter(None, path.split("/")):
+        for at in sorted(here):
+            while at < len(parts) and parts[at] == "**":
+                at += 1
+                here.add(at)
+        here = {
+            at if parts[at] == "**" else at + 1
+            for at in here
+            if at < len(parts) and (parts[at] == "**" or fnmatch.fnmatchcase(name, parts[at]))
+        }
+    return len(parts) in here
+
+
+def matching(found: Sequence[FileInfo], pattern: str) -> List[FileInfo]:
+    """Those whose path fits a glob pattern; ``**`` is any number of directories, and a slash at the
+    end asks for directories."""
+    parts, only_dirs = _parts(pattern), pattern.endswith("/")
+    return [info for info in found if _fits(info.path, parts) and (info.is_dir or not only_dirs)]
 
 
 def glob_base(pattern: str) -> Tuple[str, int]:
     """The directory from which a pattern has to be looked for, and how deep."""
-    if not arguments.text("pattern", pattern):
-        raise UsageError("pattern: '' fits nothing", hint="'*' is everything in the directory")
-    parts = pattern.split("/")
+    parts = _parts(pattern)
     fixed = 0
     while fixed < len(parts) - 1 and not any(c in parts[fixed] for c in "*?["):
         fixed += 1
-    base = "/".join(parts[:fixed]) or ("/" if pattern.startswith("/") else ".")
-    return base, 0 if "**" in pattern else len(parts) - fixed
+    base = ("/" if pattern.startswith("/") else "") + "/".join(parts[:fixed]) or "."
+    return base, 0 if "**" in parts else len(parts) - fixed
 
 
 class Files:
@@ -216,7 +234,8 @@ class Files:
         return self._do(fileops.listing(path, depth))
 
     def glob(self, pattern: str) -> "List[FileInfo]":
-        """What fits a pattern: ``*.py``, ``src/**/*.c``."""
+        """What fits a pattern: ``*.py``, ``src/**/*.c``, ``src/**`` (everything below), ``*/`` (only
+        directories). Names that begin with a dot are names like any other."""
         base, depth = glob_base(pattern)
         try:
             return matching(self.list(base, depth), pattern)
