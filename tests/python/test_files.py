@@ -318,13 +318,15 @@ def test_without_persist(tmp_path):
     assert (tmp_path / "w" / "f").read_text() == "x"
 
 
-def test_a_sandbox_that_is_too_full_can_be_read_and_tidied_up():
-    with cordon.Sandbox(disk="1M") as box:
-        got = box.run("head -c 9M /dev/zero > /tmp/big; sleep 60")
+@pytest.mark.parametrize("settings, size", [({"disk": "1M"}, "9M"), ({}, "260M")])
+def test_a_sandbox_that_is_too_full_can_be_read_and_tidied_up(settings, size):
+    """By a limit of its own, and by the default one."""
+    with cordon.Sandbox(**settings) as box:
+        got = box.run(f"head -c {size} /dev/zero > /tmp/big; sleep 60")
         assert got.kind == "disk" and "files.remove()" in got.explain()
         assert box.run("sleep 60").kind == "disk"  # it still is
         assert "big" in [info.name for info in box.files.list("/tmp")]
         assert box.files.stat("/tmp/big").size > 1 << 20
-        assert len(box.files.read("/tmp/big")) > 1 << 20
+        assert len(box.files.read("/tmp/big", limit=None)) > 1 << 20
         box.files.remove("/tmp/big")
         assert box.run("echo fine").stdout == "fine\n"

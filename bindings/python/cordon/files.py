@@ -34,6 +34,7 @@ _NOT_FOR_FILES = (
     "limits.cpu_time", "net.allow", "net.deny", "net.publish", "net.max", "fs.workspace",
 )  # fmt: skip
 FILES_SECONDS = 300
+_ANY_DISK = "1024T"  # the most that a policy can say
 IMPORT_MAX = 1 << 30  # bytes in all files of an archive
 
 
@@ -50,9 +51,11 @@ def file_job(sandbox: "SandboxBase", op: "Op[Any]", out_fd: int) -> Job:
         doc["limits.wall"] = f"{FILES_SECONDS}s"
         sandbox._files_policy = Policy._from_doc(doc, sandbox._policy.unlimited)
     policy = sandbox._files_policy
-    if not op.grows and "limits.disk" in policy.effective():
-        # A sandbox that is too full must be readable, and above all be tidied up.
-        doc = {k: v for k, v in policy.effective().items() if k != "limits.disk"}
+    if not op.grows:
+        # A sandbox that is too full must be readable, and above all be tidied up. Saying nothing
+        # would be the default; saying something must not be refused where no limit can be held.
+        doc = {**policy.effective(), "limits.disk": _ANY_DISK}
+        doc["best_effort"] = [*doc.get("best_effort", ()), "disk"]
         policy = Policy._from_doc(doc, policy.unlimited)
     job = Job(policy.native(sandbox._base_dir), ["files"])
     options = job.options
