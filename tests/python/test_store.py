@@ -65,6 +65,18 @@ def test_after_close():
             call()
 
 
+@pytest.mark.parametrize("settings", [{}, {"persist": False}, {"keep": True}], ids=str)
+def test_close_ends_what_was_spawned(settings):
+    box = cordon.Sandbox(**settings)
+    sleep = ["sh", "-c", "trap '' TERM; echo up; sleep 60"]
+    with box.spawn_popen(sleep, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as popen:
+        assert popen.stdout.readline() == b"up\n"
+        box.close()
+        assert popen.returncode not in (None, 0)
+        assert b"private directory" not in popen.stderr.read()  # which was there until the end
+    box.destroy()
+
+
 def test_attach(box):
     box.run("echo 1 > /tmp/a; echo 2 > c")
     name = box.id

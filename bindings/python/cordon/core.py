@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import time
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _cordon, arguments, store
@@ -34,6 +35,20 @@ _END_SECONDS = 2.0  # for runs to be over after they were ended
 # What the command itself goes by: these must not change for it.
 _COMMANDS_OWN = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
 ARGUMENT_MAX = 120 * 1024  # the kernel takes 128 KiB in one argument
+
+
+def end_spawned(processes: "Sequence[subprocess.Popen[Any]]") -> None:
+    """Ends commands of spawn_popen(), which take everything inside with them."""
+    running = [process for process in processes if process.poll() is None]
+    for process in running:
+        process.terminate()
+    end = time.monotonic() + _END_SECONDS
+    for process in running:
+        try:
+            process.wait(max(0.0, end - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 class SandboxBase(SandboxState):
@@ -317,7 +332,7 @@ class SandboxBase(SandboxState):
 
     def _end_runs(self) -> None:
         with self._lock:
-            live, kept = list(self._live), self._kept
+            live, kept, spawned = list(self._live), self._kept, list(self._spawned)
             self._kept = []
         for run in live:
             try:
@@ -330,6 +345,7 @@ class SandboxBase(SandboxState):
             self._quiet.wait_for(lambda: not self._live, _END_SECONDS)
         for run, job in kept:
             self._let_go(run, job)
+        end_spawned(spawned)
 
     def _let_go(self, run: _cordon.Run, job: Job) -> None:
         keeper().discard(run)
@@ -424,7 +440,12 @@ class SandboxBase(SandboxState):
             words[at] = name
         environ = {**os.environ, **unseen}
         # The launcher lets the command read the directory that it is started in.
-        return subprocess.Popen(words, cwd=self._where()["cwd"], env=environ, **popen)
+        spawned = subprocess.Popen(words, cwd=self._where()["cwd"], env=environ, **popen)
+        with self._lock:
+            self._spawned.add(spawned)
+        if self._closed:
+            end_spawned([spawned])  # meanwhile, by another thread
+        return spawned
 
     def expose(self, port: int, host_port: int = 0) -> Endpoint:
         """Lets the host connect to a port inside, from the next run on. While several runs go on at

@@ -214,7 +214,8 @@ class Sandbox(SandboxBase):
         **popen: Any,
     ) -> "subprocess.Popen[Any]":
         """A plain subprocess.Popen that runs ``argv`` in this sandbox (see wrap()). ``popen`` are
-        its arguments, such as ``stdin=subprocess.PIPE``; the sandbox ends with that process."""
+        its arguments, such as ``stdin=subprocess.PIPE``. What runs inside ends with that process,
+        and that process with close()."""
         return self._spawn(argv, cwd, env, popen)
 
     @property

@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import shutil
+import subprocess
 import threading
 import weakref
 from pathlib import Path
@@ -104,6 +105,7 @@ class SandboxState:
         # at the wrong moment, ends with its object.
         self._live: "weakref.WeakSet[_cordon.Run]" = weakref.WeakSet()
         self._kept: List[Tuple[_cordon.Run, Job]] = []
+        self._spawned: "weakref.WeakSet[subprocess.Popen[Any]]" = weakref.WeakSet()
         self._usage = Usage(0.0, 0.0, 0, 0, 0, runs=0)
         self._endpoints: Dict[int, Endpoint] = {}
         self._publisher: Optional[Job] = None
@@ -277,6 +279,7 @@ class SandboxState:
         self._pid = os.getpid()
         self._new_lock()
         self._live, self._kept, self._publisher = weakref.WeakSet(), [], None
+        self._spawned = weakref.WeakSet()
 
     # --- the view --------------------------------------------------------------------------------
 
