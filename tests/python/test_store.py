@@ -65,6 +65,14 @@ def test_after_close():
             call()
 
 
+def test_the_id_of_a_kept_one_is_known_after_close():
+    with cordon.Sandbox(keep=True) as box:
+        box.run("echo 1 > /tmp/a")
+    with cordon.Sandbox.attach(box.id) as second:
+        assert second.run("cat /tmp/a").stdout == "1\n"
+    cordon.Sandbox.attach(second.id).destroy()
+
+
 @pytest.mark.parametrize("settings", [{}, {"persist": False}, {"keep": True}], ids=str)
 def test_close_ends_what_was_spawned(settings):
     box = cordon.Sandbox(**settings)

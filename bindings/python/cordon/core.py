@@ -380,7 +380,7 @@ class SandboxBase(SandboxState):
                 home.remove()
             else:
                 home.release()
-        self._home = home  # for `closed` and error texts only
+        self._home = home  # for `closed`, `id` and error texts only
 
     # --- beside runs -----------------------------------------------------------------------------
 

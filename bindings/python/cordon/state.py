@@ -126,9 +126,12 @@ class SandboxState:
 
     @property
     def id(self) -> str:
-        """The id by which others can attach. Makes the private directory if there is none yet."""
+        """The id by which others can attach, with ``keep`` also after close(). Makes the private
+        directory if there is none yet."""
         if not self._persist:
             raise UsageError("a sandbox without persist has no id")
+        if self._closed and self._keep and self._home is not None:
+            return self._home.id
         return self._make_home().id
 
     @property
