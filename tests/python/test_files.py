@@ -286,6 +286,27 @@ def test_workdir_of_the_host(tmp_path):
             box.files.read(str(tmp_path / "state"))
 
 
+@pytest.mark.parametrize("kind", ["", "gz", "bz2", "xz"])
+def test_damaged_archives(box, kind):
+    """They may come from a guest. Each kind of compression has its own way to say it."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode=f"w:{kind}") as tar:
+        entry = tarfile.TarInfo("f")
+        entry.size = 100_000
+        tar.addfile(entry, io.BytesIO(os.urandom(entry.size)))
+    for bad in (out.getvalue()[:50_000], b""):
+        with pytest.raises(cordon.UsageError, match="damaged|no tar archive"):
+            box.files.import_tar(bad)
+    assert box.files.list() == []
+
+
+def test_a_directory_cannot_be_put(box, tmp_path):
+    for path in (tmp_path, os.fsencode(tmp_path)):
+        with pytest.raises(IsADirectoryError) as caught:
+            box.files.put(path, "x")
+        assert caught.value.filename == str(tmp_path)
+
+
 def test_limits_for_commands_do_not_bind_files():
     with cordon.Sandbox(
         workdir=True, wall="1s", output=100, cpus=0.1, commands=["true"], procs=1

@@ -318,7 +318,10 @@ def _each(answers: List[Answer], paths: Sequence[StrPath]) -> List[Union[bytes, 
 
 def _pairs(items: Any) -> List[Tuple[StrPath, Union[str, bytes]]]:
     try:
-        return [(path, data) for path, data in items]
+        found = list(items)
+        if any(isinstance(item, (str, bytes)) for item in found):
+            raise TypeError  # of two characters it would be a pair
+        return [(path, data) for path, data in found]
     except (TypeError, ValueError):
         raise UsageError("items: pairs of a path and its content are needed") from None
 

@@ -119,27 +119,38 @@ def tar_members(data: bytes) -> "List[Tuple[tarfile.TarInfo, Optional[bytes]]]":
     """What an archive holds: files, directories and links, with names that stay below."""
     import tarfile
 
-    found: List[Tuple[tarfile.TarInfo, Optional[bytes]]] = []
-    size = 0
     try:
         opened = tarfile.open(fileobj=io.BytesIO(arguments.data("data", data)))
     except tarfile.TarError:
         raise UsageError("data: this is no tar archive") from None
-    with opened as tar:
-        for member in tar:
-            size += max(member.size, 0)  # compressed, or with holes, it says more than it holds
-            if size > max(IMPORT_MAX, len(data)):
-                raise ValueError(f"the archive's files have more than {IMPORT_MAX} bytes")
-            parts = member.name.split("/")
-            if member.name.startswith("/") or ".." in parts:
-                raise ValueError(f"'{member.name}' leads out of the archive's directory")
-            if member.isfile():
-                file = tar.extractfile(member)
-                found.append((member, file.read() if file else b""))
-            elif member.isdir() or member.issym():
-                found.append((member, None))
-            else:
-                raise ValueError(f"'{member.name}' is neither a file, a directory nor a link")
+    try:
+        with opened as tar:
+            return _members(tar, max(IMPORT_MAX, len(data)))
+    except (ValueError, MemoryError):
+        raise
+    except Exception as error:  # each kind of compression has errors of its own
+        raise UsageError(f"data: the archive is damaged: {error}") from None
+
+
+def _members(
+    tar: "tarfile.TarFile", most: int
+) -> "List[Tuple[tarfile.TarInfo, Optional[bytes]]]":
+    found: List[Tuple[tarfile.TarInfo, Optional[bytes]]] = []
+    size = 0
+    for member in tar:
+        size += max(member.size, 0)  # compressed, or with holes, it says more than it holds
+        if size > most:
+            raise ValueError(f"the archive's files have more than {IMPORT_MAX} bytes")
+        parts = member.name.split("/")
+        if member.name.startswith("/") or ".." in parts:
+            raise ValueError(f"'{member.name}' leads out of the archive's directory")
+        if member.isfile():
+            file = tar.extractfile(member)
+            found.append((member, file.read() if file else b""))
+        elif member.isdir() or member.issym():
+            found.append((member, None))
+        else:
+            raise ValueError(f"'{member.name}' is neither a file, a directory nor a link")
     return found
 
 

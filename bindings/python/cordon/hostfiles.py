@@ -13,6 +13,7 @@ import os
 import stat
 from typing import IO, TYPE_CHECKING, List, Optional, Sequence, Tuple
 
+from . import arguments
 from .fileops import StrPath
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def _open_below(grant: str, names: Sequence[str], flags: int, mode: int) -> int:
 
 
 def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
-    found = _below(os.fspath(path), _grants(sandbox))
+    path = arguments.path("host_path", path)
+    found = _below(path, _grants(sandbox))
     if found is None:
         return os.open(path, flags | os.O_CLOEXEC, 0o666)
     try:
@@ -67,13 +69,17 @@ def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             text = "links are not followed where runs can make them"
-            raise OSError(errno.ELOOP, text, os.fspath(path)) from None
-        raise OSError(error.errno, error.strerror, os.fspath(path)) from None
+            raise OSError(errno.ELOOP, text, path) from None
+        raise OSError(error.errno, error.strerror, path) from None
 
 
 def open_source(sandbox: "SandboxState", path: StrPath) -> IO[bytes]:
     """A file of the host's to be read."""
-    return open(_open(sandbox, path, os.O_RDONLY), "rb")
+    fd = _open(sandbox, path, os.O_RDONLY)
+    if stat.S_ISDIR(os.fstat(fd).st_mode):
+        os.close(fd)  # open() would name the descriptor's number
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fsdecode(path))
+    return open(fd, "rb")
 
 
 def open_target(sandbox: "SandboxState", path: StrPath) -> IO[bytes]:
