@@ -318,10 +318,20 @@ def test_receipts_have_the_same_keys_whatever_happened(box):
         assert receipt["denials"][0]["rule"] == "commands"
 
 
-def test_a_workspace_that_is_gone_is_none(tmp_path):
+@pytest.mark.parametrize("name", [None, "mine"])
+def test_a_workspace_that_is_gone_is_none_and_a_new_one_begins(tmp_path, name):
     base = tmp_path / "base"
     base.mkdir()
-    with cordon.Sandbox(workspace=base) as made:
+    with cordon.Sandbox(workspace=base, name=name) as made:
         made.run("echo a > f", cwd=base)
         made.workspace.discard()
         assert made.workspace is None
+        assert made.run("ls; echo b > g", cwd=base).stdout == ""
+        assert [change["path"] for change in made.workspace.changes()] == ["g"]
+        assert made.workspace.name == name
+        made.workspace.discard()
+        assert made.files.list(base) == []
+        made.files.write(base / "h", "x")
+        assert made.run("cat h", cwd=base).stdout == "x"
+        made.workspace.discard()
+    assert list(base.iterdir()) == []

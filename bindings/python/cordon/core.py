@@ -193,7 +193,7 @@ class SandboxBase(SandboxState):
             options.update(terminal=True, rows=args.rows, cols=args.cols)
         workspace = policy.effective().get("fs.workspace")
         if workspace is not None:
-            options["workspace_name"] = self._workspace_id or self._name
+            options["workspace_name"] = self._workspace_name()
             options["workspace_changes"] = True
 
     def _set_cwd(self, job: Job, args: RunArguments, policy: Policy) -> None:

@@ -171,6 +171,15 @@ class SandboxState:
         except PathError:
             return None  # committed or discarded meanwhile
 
+    def _workspace_name(self) -> Optional[str]:
+        """Which workspace a run continues: the one that the last run left. If somebody has discarded
+        it since, a new one begins."""
+        found = self.workspace
+        if found is None:
+            return self._name
+        found.close()
+        return found.id
+
     def usage(self) -> Usage:
         """What all runs so far used: times and traffic added up, of the rest the highest."""
         return self._usage
