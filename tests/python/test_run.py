@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sandbox.run(): what goes in, what comes out, and how it ends."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -219,6 +220,25 @@ def test_tty(box):
     got = box.run("tty; stty size; test -t 0 && echo yes", tty=True)
     assert got.stdout.splitlines()[0].startswith("/dev/pts/")
     assert got.stdout.splitlines()[1:] == ["24 80", "yes"]
+
+
+@pytest.mark.parametrize("stdin", [None, "", "abc\n", "abc", b"a\nb"])
+def test_input_on_a_terminal_ends(box, stdin):
+    got = box.run("cat > f; test -t 0", tty=True, stdin=stdin, timeout=20, check=True)
+    assert got.kind == "exited"
+    text = stdin or b""
+    assert box.files.read("f") == (text if isinstance(text, bytes) else text.encode())
+
+
+def test_input_on_a_terminal_ends_with_callbacks_too(box):
+    assert box.run("cat > f", tty=True, stdin="x\n", on_stdout=print, timeout=20).ok
+
+    async def later():
+        async with cordon.AsyncSandbox() as other:
+            assert (await other.run("cat", tty=True, timeout=20)).ok
+            assert (await other.run("cat", tty=True, on_stdout=print, timeout=20)).ok
+
+    asyncio.run(later())
 
 
 def test_module_run():

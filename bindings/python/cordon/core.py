@@ -23,7 +23,7 @@ from .errors import (
     make_error,
     raise_native,
 )
-from .job import Endpoint, Job, RunArguments, free_port, missing_cwd, set_in, stdin_of
+from .job import Endpoint, Job, RunArguments, free_port, missing_cwd, set_in, stdin_of, typed
 from .keeper import keeper
 from .policy import Policy, make_policy
 from .result import Result, Truncated, from_receipt, not_started
@@ -191,6 +191,7 @@ class SandboxBase(SandboxState):
         options["keep_orphans"] = args.orphans == "keep"
         if args.tty:
             options.update(terminal=True, rows=args.rows, cols=args.cols)
+            options["stdin"] = typed(options["stdin"])
         workspace = policy.effective().get("fs.workspace")
         if workspace is not None:
             options["workspace_name"] = self._workspace_name()

@@ -186,6 +186,15 @@ def stdin_of(value: Stdin) -> Union[None, bytes, int]:
     return got if isinstance(got, bytes) else str(got).encode("utf-8", "surrogateescape")
 
 
+def typed(stdin: Union[None, bytes, int]) -> Union[None, bytes, int]:
+    """The same for a terminal, which has no end of its own: Ctrl-D after it, and once more to end a
+    line that is not complete."""
+    if isinstance(stdin, int):
+        return stdin
+    data = stdin or b""
+    return data + (b"\4" if not data or data.endswith(b"\n") else b"\4\4")
+
+
 def missing_cwd(
     cwd: StrPath, code: Optional[str], number: Optional[int], message: Optional[str]
 ) -> None:

@@ -100,7 +100,8 @@ class Sandbox(SandboxBase):
         FileNotFoundError. ``merge``: standard error goes where standard output goes, in order.
         ``orphans="keep"``: what the command leaves running goes on until the sandbox is closed.
         ``on_stdout`` and ``on_stderr`` are called with bytes as they come. ``check``: RunError
-        unless the command succeeds. ``tty``: the command has a terminal.
+        unless the command succeeds. ``tty``: the command has a terminal, on which ``stdin`` is typed
+        and then Ctrl-D; whoever reads on after that waits.
 
         A program that does not exist is a result (``spawn_failed``, returncode 127; 126 if it is
         not executable). A protection that fails raises an error: the command has not run.
