@@ -2,12 +2,13 @@
 """Wrong arguments are answered in one line that names the argument, before anything has happened."""
 
 import asyncio
+import inspect
 import math
 
 import pytest
 
 import cordon
-from cordon import Policy, Sandbox, SandboxConfig
+from cordon import Policy, Sandbox, SandboxConfig, keys
 
 SETTINGS = [
     (lambda: Sandbox(5), "of type int"),
@@ -20,6 +21,13 @@ SETTINGS = [
     (lambda: Policy.from_dict(5), "dict"),
     (lambda: Policy().tightens(5), "Policy is needed"),
     (lambda: cordon.confine(5), "of type int"),
+    (lambda: Sandbox(workdri=True), "did you mean 'workdir'?"),
+    (lambda: Sandbox(stdin="x"), "argument of run()"),
+    (lambda: Sandbox(policy="python"), "first argument of Sandbox()"),
+    (lambda: Sandbox().run("true", std_in="x"), "did you mean 'stdin'?"),
+    (lambda: Sandbox().run("true", workdir="."), "argument of Sandbox()"),
+    (lambda: Sandbox().popen("true", stdin="x"), "argument of run()"),
+    (lambda: Policy(env={"A": "b"}), "env_set"),
 ]
 
 USES = [
@@ -81,6 +89,15 @@ USES = [
     (lambda s: asyncio.run(cordon.AsyncSandbox().run(5)), "cmd: a string or a list"),
     (lambda s: asyncio.run(cordon.AsyncSandbox().files.read(5)), "path: a path"),
 ]
+
+
+def test_every_argument_is_known_to_those_who_misspell_it():
+    taken = set()
+    for call in (Sandbox, Sandbox.run, Sandbox.run_code):
+        found = inspect.signature(call).parameters.values()
+        taken |= {p.name for p in found if p.kind == p.KEYWORD_ONLY}
+    settings = {*keys.names(), *keys.GROUPS}
+    assert taken - settings <= set(keys.ARGUMENTS) <= taken | {"language", "cwd"}
 
 
 def complaint(error):

@@ -73,6 +73,21 @@ def names() -> Dict[str, str]:
     return known
 
 
+#: What else Sandbox() and run() take: misspelt, or in the wrong call, it arrives among the settings.
+ARGUMENTS = {
+    **dict.fromkeys(
+        ("workdir", "persist", "keep", "id", "name", "allow_overrides"),
+        "it is an argument of Sandbox()",
+    ),
+    **dict.fromkeys(
+        ("shell", "stdin", "cwd", "max_output", "merge", "orphans", "check", "on_stdout",
+         "on_stderr", "tty", "filename", "args", "files", "language"),
+        "it is an argument of run() or run_code()",
+    ),
+    "policy": "it is the first argument of Sandbox(); run() has one of that name",
+}  # fmt: skip
+
+
 def type_of(key: str) -> str:
     """ "list", "map", "bool", "duration", "size", "count", "share" or "text"."""
     part = schema_keys()[key]
@@ -101,7 +116,12 @@ def find_key(name: str) -> str:
         return name
     import difflib
 
-    near = difflib.get_close_matches(name, [*known, "network_enabled", *GROUPS], 1, 0.6)
+    if name in ARGUMENTS:
+        raise PolicyError(f"'{name}' is no setting", hint=ARGUMENTS[name])
+    if name.startswith("env."):
+        raise PolicyError(f"unknown setting '{name}'", hint="variables are given with env_set={...}")
+    candidates = [*known, "network_enabled", *GROUPS, *ARGUMENTS]
+    near = difflib.get_close_matches(name, candidates, 1, 0.6)
     hint = f"did you mean '{near[0]}'?" if near else "docs/policy.md lists the settings"
     raise PolicyError(f"unknown setting '{name}'", hint=hint)
 
