@@ -197,23 +197,60 @@ def test_many_at_once(monkeypatch):
     in_loop(main())
 
 
-def test_few_descriptors_only_make_it_wait(host):
+@pytest.mark.parametrize("limit", [200, 400])
+def test_few_descriptors_only_make_it_wait(host, limit):
     code = """
-        import asyncio, resource
+        import asyncio, resource, sys
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), hard))
         import cordon
+        async def talk(box):
+            async with await box.popen("sleep 0.3; cat") as process:
+                await process.write("y")
+                process.close_stdin()
+                assert (await process.wait()).stdout == "y"
         async def main():
             async with cordon.AsyncSandbox() as box:
                 got = await asyncio.gather(*[box.run("echo x") for _ in range(150)])
                 assert all(r.stdout == "x\\n" for r in got)
                 files = await asyncio.gather(*[box.files.write(f"/tmp/f{i}", "x") for i in range(60)])
-            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == 200
+                seen = []
+                await asyncio.gather(
+                    *[box.run("sleep 0.3; echo x", on_stdout=seen.append) for _ in range(30)],
+                    *[talk(box) for _ in range(30)],
+                    *[box.run("sleep 0.1") for _ in range(30)],
+                )
+                assert b"".join(seen) == b"x\\n" * 30
+            assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == int(sys.argv[1])
         asyncio.run(main())
         print("done")
     """
-    assert host(code).stdout == "done\n"
-    assert aio.most_at_once() > 4
+    assert host(code, limit).stdout == "done\n"
+
+
+def test_cancelled_ones_leave_their_place_to_others():
+    """In every order: while they wait, when it is just theirs, and while they have it."""
+
+    async def main():
+        room = aio.Room(20)
+        slots = {n: aio.Slot(room, n) for n in (10, 20)}
+        await slots[10].acquire()
+        large = asyncio.create_task(slots[20].acquire())
+        small = asyncio.create_task(slots[10].acquire())
+        await asyncio.sleep(0)
+        assert not large.done() and not small.done()  # who came first is served first
+        large.cancel()
+        await asyncio.wait_for(small, ceiling(10))
+        next_one = asyncio.create_task(slots[20].acquire())
+        await asyncio.sleep(0)
+        slots[10].release()
+        slots[10].release()  # now it is his, and he does not know it yet
+        next_one.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await next_one
+        await asyncio.wait_for(slots[20].acquire(), ceiling(10))  # everything is there again
+
+    in_loop(main())
 
 
 def test_two_loops_and_one_sandbox():

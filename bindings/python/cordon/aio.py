@@ -12,12 +12,14 @@ import os
 import resource
 import subprocess
 import weakref
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import (
     Any,
     AsyncIterator,
     Callable,
+    Deque,
     Dict,
     Mapping,
     Optional,
@@ -42,10 +44,11 @@ __all__ = ["AsyncFiles", "AsyncProcess", "AsyncSandbox"]
 T = TypeVar("T")
 Begun = Tuple[Optional[Job], Union[_cordon.Run, Result]]
 
-_FDS_PER_RUN = 8  # at most: the run's own, its pipes, and what is open for a moment at its start
+_FDS_PER_RUN = 10  # at most: the run's own and its pipes
+_FDS_PER_PROCESS = 20  # the same, and pipes with both ends here
 _FDS_RESERVED = 128  # for the rest of the program
 _pool: Optional[ThreadPoolExecutor] = None
-_slots: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore]" = (
+_rooms: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Room]" = (
     weakref.WeakKeyDictionary()
 )
 
@@ -65,20 +68,83 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def most_at_once() -> int:
-    """How many runs fit into this process's limit of open files."""
+class Room:
+    """Open files that runs may still take. Who comes first is served first, so that one who needs
+    many is not passed by others for ever."""
+
+    def __init__(self, free: int) -> None:
+        self._free = free
+        self._waiting: "Deque[Tuple[int, asyncio.Future[None]]]" = deque()
+
+    async def take(self, count: int) -> None:
+        """Waits until there are so many."""
+        given: "asyncio.Future[None]" = asyncio.get_running_loop().create_future()
+        self._waiting.append((count, given))
+        self._serve()
+        try:
+            await given
+        except asyncio.CancelledError:
+            if given.done() and not given.cancelled():
+                self.give_back(count)  # it came together with the cancellation
+            else:
+                self._serve()
+            raise
+
+    def give_back(self, count: int) -> None:
+        """Somebody does not need them any more."""
+        self._free += count
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting:
+            count, given = self._waiting[0]
+            if given.cancelled():
+                self._waiting.popleft()
+            elif count <= self._free:
+                self._waiting.popleft()
+                self._free -= count
+                given.set_result(None)
+            else:
+                return
+
+
+class Slot:
+    """A run's share of the open files, for as long as it goes on."""
+
+    def __init__(self, room: Room, count: int) -> None:
+        self._room = room
+        self._count = count
+
+    async def __aenter__(self) -> None:
+        await self.acquire()
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.release()
+
+    async def acquire(self) -> None:
+        """Waits for its turn."""
+        await self._room.take(self._count)
+
+    def release(self) -> None:
+        """The run is over."""
+        self._room.give_back(self._count)
+
+
+def room_for_runs() -> int:
+    """How many open files this process's limit leaves for runs: enough for a few in any case."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:
-        return 1 << 20
-    return max(4, (soft - _FDS_RESERVED) // _FDS_PER_RUN)
+        return 1 << 24
+    return max(4 * _FDS_PER_PROCESS, soft - _FDS_RESERVED)
 
 
-def slot() -> asyncio.Semaphore:
-    """The loop's semaphore that keeps runs within the limit of open files."""
+def slot(has_pipes: bool = False) -> Slot:
+    """What keeps runs of this loop within the limit of open files. ``has_pipes``: we read the
+    streams of this one."""
     loop = asyncio.get_running_loop()
-    if loop not in _slots:
-        _slots[loop] = asyncio.Semaphore(most_at_once())
-    return _slots[loop]
+    if loop not in _rooms:
+        _rooms[loop] = Room(room_for_runs())
+    return Slot(_rooms[loop], _FDS_PER_PROCESS if has_pipes else _FDS_PER_RUN)
 
 
 async def settled(future: "asyncio.Future[Any]") -> None:

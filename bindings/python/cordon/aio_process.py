@@ -16,7 +16,7 @@ from .process import CHUNK, Keep, with_output
 from .result import Published, Result
 
 if TYPE_CHECKING:
-    from .aio import AsyncSandbox
+    from .aio import AsyncSandbox, Slot
     from .core import Command
 
 _AHEAD = 1 << 20  # bytes read before somebody takes them
@@ -25,9 +25,9 @@ _AHEAD = 1 << 20  # bytes read before somebody takes them
 class AsyncProcess:
     """A command that runs, with its streams. Made by AsyncSandbox.popen()."""
 
-    def __init__(self, sandbox: "AsyncSandbox", gate: asyncio.Semaphore) -> None:
+    def __init__(self, sandbox: "AsyncSandbox", gate: "Slot") -> None:
         self._sandbox = sandbox
-        self._gate: Optional[asyncio.Semaphore] = gate
+        self._gate: "Optional[Slot]" = gate
         self._loop = asyncio.get_running_loop()
         self._job: Optional[Job] = None
         self._run: Optional[_cordon.Run] = None
@@ -322,7 +322,7 @@ async def open_process(
     """Starts a command with pipes."""
     from .aio import in_thread, slot
 
-    gate = slot()
+    gate = slot(has_pipes=True)
     await gate.acquire()
     try:
         process = AsyncProcess(sandbox, gate)
