@@ -270,6 +270,24 @@ def test_workspace(tmp_path):
     assert not (base / "b").exists() and cordon.workspaces.list() == []
 
 
+def test_two_first_runs_of_a_workspace(tmp_path):
+    """Each would make a workspace of its own, and one of them would be forgotten."""
+    base = tmp_path / "project"
+    base.mkdir()
+    with cordon.Sandbox(workspace=str(base), cwd=str(base)) as box:
+        with box.popen("echo 1 > f1; cat") as process:
+            with pytest.raises(cordon.StateError, match="in use by another run"):
+                box.run("echo 2 > f2")
+            process.close_stdin()
+            process.wait()
+        assert box.run("echo 3 > f3").ok
+        assert [c["path"] for c in box.workspace.changes()] == ["f1", "f3"]
+        assert len(cordon.workspaces.list()) == 1
+        box.workspace.discard()
+        failed = box.run("no-such-program")  # has made none, and is no obstacle for the next one
+        assert failed.exit_code == 127 and box.run("true").ok
+
+
 def test_confine(host, tmp_path):
     (tmp_path / "secret").write_text("x")
     code = """

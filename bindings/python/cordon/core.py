@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import time
+import weakref
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _cordon, arguments, store
@@ -19,6 +20,7 @@ from .errors import (
     ClosedError,
     NotExecutableError,
     PolicyError,
+    StateError,
     UsageError,
     make_error,
     raise_native,
@@ -194,7 +196,7 @@ class SandboxBase(SandboxState):
             options["stdin"] = typed(options["stdin"])
         workspace = policy.effective().get("fs.workspace")
         if workspace is not None:
-            options["workspace_name"] = self._workspace_name()
+            options["workspace_name"] = None  # _begin_workspace() knows
             options["workspace_changes"] = True
 
     def _set_cwd(self, job: Job, args: RunArguments, policy: Policy) -> None:
@@ -236,6 +238,7 @@ class SandboxBase(SandboxState):
 
     def _start(self, job: Job) -> Union[_cordon.Run, Result]:
         """Starts a prepared run. A program that cannot be executed is a result, no error."""
+        self._begin_workspace(job)
         self._publish(job)
         try:
             run = launcher().start(job.policy, job.argv, **job.options)
@@ -269,6 +272,28 @@ class SandboxBase(SandboxState):
         with self._lock:
             if self._publisher is job:
                 self._publisher = None
+            self._workspace_begun(job)
+
+    def _begin_workspace(self, job: Job) -> None:
+        """The first run makes the workspace, and the others have to find it. Two at once are refused
+        as they are later, when there is a workspace that one of them uses."""
+        if "workspace_name" not in job.options:
+            return
+        with self._lock:
+            if self._beginner is not None and self._beginner() is not None:
+                raise StateError(
+                    "the sandbox's workspace is in use by another run",
+                    hint="wait for its end, or take a sandbox for each",
+                )
+            self._beginner = weakref.ref(job)
+        job.options["workspace_name"] = self._workspace_name()
+        if job.options["workspace_name"] is not None:
+            with self._lock:
+                self._workspace_begun(job)
+
+    def _workspace_begun(self, job: Job) -> None:
+        if self._beginner is not None and self._beginner() is job:
+            self._beginner = None
 
     def _settle(
         self,
@@ -292,6 +317,7 @@ class SandboxBase(SandboxState):
             if result.workspace is not None:
                 kept = result.workspace.get("kept")
                 self._workspace_id = result.workspace["id"] if kept else None
+            self._workspace_begun(job)
         if not job.is_kept:
             self._unpublish(job)
             run.close()

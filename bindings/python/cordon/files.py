@@ -65,7 +65,7 @@ def file_job(sandbox: "SandboxBase", op: "Op[Any]", out_fd: int) -> Job:
     # The server has a bound of its own, and the answers, which are ours, must not be charged to it.
     options["memory_bytes"] = -1
     if "fs.workspace" in policy.effective():
-        options["workspace_name"] = sandbox._workspace_name()
+        options["workspace_name"] = None  # _begin_workspace() knows
     job.cwd = sandbox.workdir
     if sandbox._own_workdir:
         job.set("cwd", os.path.join(sandbox._inside_home(), "work"))

@@ -109,6 +109,7 @@ class SandboxState:
         self._usage = Usage(0.0, 0.0, 0, 0, 0, runs=0)
         self._endpoints: Dict[int, Endpoint] = {}
         self._publisher: Optional[Job] = None
+        self._beginner: "Optional[weakref.ref[Job]]" = None  # the run that makes the workspace
         self._paths: Dict[str, Optional[str]] = {}
         self._lacks_python: Optional[bool] = None
         self._workspace_id: Optional[str] = None
@@ -291,7 +292,7 @@ class SandboxState:
         self._pid = os.getpid()
         self._new_lock()
         self._live, self._kept, self._publisher = weakref.WeakSet(), [], None
-        self._spawned = weakref.WeakSet()
+        self._spawned, self._beginner = weakref.WeakSet(), None
 
     # --- the view --------------------------------------------------------------------------------
 
