@@ -285,6 +285,27 @@ def test_sandboxes_in_the_temporary_directory_are_not_shown(monkeypatch, tmp_pat
                 use()
 
 
+@pytest.mark.parametrize("isolation", ["namespaces", "landlock"])
+@pytest.mark.parametrize("how", ["cwd", "workspace"])
+def test_nor_by_the_callers_directory_or_a_workspace(monkeypatch, tmp_path, how, isolation):
+    """Both are shown without being a read or write grant."""
+    base = tmp_path / "base"
+    (base / "tmp").mkdir(parents=True)
+    (tmp_path / "state" / "cordon").mkdir(mode=0o700, parents=True)
+    (tmp_path / "state" / "cordon" / "sandboxes").write_text("no directory")
+    monkeypatch.setattr(store.tempfile, "gettempdir", lambda: str(base / "tmp"))
+    settings = {"isolation": isolation, **({"fs_workspace": base} if how == "workspace" else {})}
+    with cordon.Sandbox(workdir=True, isolation=isolation) as other:
+        assert other.run("echo SECRET > ~/key").ok
+        (key,) = base.glob("tmp/cordon-*/sandboxes/*/home/key")  # there to be found, outside
+        assert key.read_text() == "SECRET\n"
+        monkeypatch.chdir(base)
+        with cordon.Sandbox(**settings) as box:
+            for use in (lambda: box.run(["cat", key]), lambda: box.files.read(key)):
+                with pytest.raises(cordon.StateError, match="which is granted.*XDG_STATE_HOME"):
+                    use()
+
+
 def test_private_directory_instead_of_the_callers_not_beside_it(place):
     """Whoever starts in a directory of their own cannot read the one the program runs in."""
     keys = place / "here" / ".env"

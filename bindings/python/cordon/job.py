@@ -99,6 +99,9 @@ class Job:
             home.remove()
 
 
+_SHOWING = ("bind", "rule", "overlay")
+
+
 @dataclass(frozen=True)
 class View:
     """What the plan says about every run of a sandbox."""
@@ -109,6 +112,7 @@ class View:
     path: str
     host_uid: int
     host_gid: int
+    shown: Tuple[str, ...]  # what of the host's files is there, whoever granted it
 
     @classmethod
     def from_plan(cls, plan: Mapping[str, Any]) -> "View":
@@ -122,6 +126,7 @@ class View:
             env.get("PATH", os.defpath),
             ids["host_uid"],
             ids["host_gid"],
+            tuple(step["path"] for step in plan["steps"] if step["do"] in _SHOWING),
         )
 
 

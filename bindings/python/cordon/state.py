@@ -248,10 +248,13 @@ class SandboxState:
         """The private directory for a run. The library hides the user's state directory whatever is
         granted; in the temporary directory only the run's own would be hidden, not its
         neighbours."""
+        if store.is_hidden(home.path):
+            return home.path
         doc = policy.effective()
         grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
         grants = [os.path.join(self._base_dir, grant) for grant in grants]
-        if not store.is_hidden(home.path) and inside(home.path, grants):
+        # The caller's directory and a workspace are shown, too, without being such grants.
+        if inside(home.path, [*grants, *self._view().shown]):
             raise StateError(
                 f"sandboxes are kept in '{os.path.dirname(home.path)}', which is granted",
                 hint="set XDG_STATE_HOME to a directory of yours, or grant less",
