@@ -306,6 +306,22 @@ def test_nor_by_the_callers_directory_or_a_workspace(monkeypatch, tmp_path, how,
                     use()
 
 
+@pytest.mark.parametrize("isolation", ["namespaces", "landlock"])
+def test_the_state_directory_is_not_shown(place, monkeypatch, isolation):
+    """Level namespaces covers it; level landlock cannot, so nothing runs there."""
+    with cordon.Sandbox(workdir=True, isolation=isolation) as other:
+        assert other.run("echo SECRET > ~/key").ok
+        (key,) = place.glob("state/cordon/sandboxes/*/home/key")
+        monkeypatch.chdir(place)
+        for settings in ({}, {"fs_read": [place]}):
+            with cordon.Sandbox(isolation=isolation, **settings) as box:
+                if isolation == "namespaces":
+                    assert box.run(["cat", key]).stdout == ""
+                    continue
+                with pytest.raises(cordon.StateError, match="which is granted"):
+                    box.run(["cat", key])
+
+
 def test_private_directory_instead_of_the_callers_not_beside_it(place):
     """Whoever starts in a directory of their own cannot read the one the program runs in."""
     keys = place / "here" / ".env"

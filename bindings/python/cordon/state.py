@@ -246,9 +246,9 @@ class SandboxState:
 
     def _private_dir(self, home: store.Home, policy: Policy) -> str:
         """The private directory for a run. The library hides the user's state directory whatever is
-        granted; in the temporary directory only the run's own would be hidden, not its
-        neighbours."""
-        if store.is_hidden(home.path):
+        granted, except that level landlock cannot, where it may be read; in the temporary directory
+        only the run's own would be hidden, not its neighbours."""
+        if store.is_hidden(home.path) and self._view().level != "landlock":
             return home.path
         doc = policy.effective()
         grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
