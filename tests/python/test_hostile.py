@@ -61,6 +61,48 @@ def test_put_reads_through_no_link_of_a_run(trap):
     assert box.files.read("copy") == b"mine\n"
 
 
+def test_steps_back_and_links_of_ours_do_not_lead_through_links_of_a_run(trap, tmp_path):
+    """The path that was judged is the one that is opened."""
+    box, work, secret = trap
+    (tmp_path / "plain").write_text("ours")
+    assert box.run(f"mkdir {work}/a; ln -s {secret}/x/y back").ok
+    (secret / "x" / "y").mkdir(parents=True)
+    (secret / "plain").write_text("SECRET")
+    (tmp_path / "latest").symlink_to("work/link")
+    way = f"{work}/back/../../plain"
+    with open(way, encoding="ascii") as file:  # where the name leads whoever just opens it
+        assert file.read() == "SECRET"
+    assert (tmp_path / "latest").read_text() == "SECRET"
+    box.files.put(way, "copy")
+    assert box.files.read("copy") == b"ours"
+    with pytest.raises(OSError):
+        box.files.put(tmp_path / "latest", "copy")
+    box.files.get("sub/file", f"{work}/back/../../made")
+    assert (tmp_path / "made").read_text() == "mine\n" and not (secret / "made").exists()
+    box.files.put(f"{work}/a/../sub/file", "copy")
+    box.files.put(f"{work}/../work/sub/./file", "copy")
+    assert box.files.read("copy") == b"mine\n"
+    (tmp_path / "round").symlink_to("round")
+    for name in ("round", "round/x"):
+        with pytest.raises(OSError):
+            box.files.put(tmp_path / name, "copy")
+
+
+def test_put_reads_no_more_than_its_limit(trap):
+    """A file with a hole costs a run nothing, whoever reads it everything."""
+    box, work, _ = trap
+    assert box.run("truncate -s 1T hole; head -c 1000 /dev/zero > small").ok
+    with pytest.raises(OSError, match="limit=None") as caught:
+        box.files.put(work / "hole", "copy")
+    assert caught.value.errno == errno.EFBIG
+    with pytest.raises(OSError, match="999 bytes"):
+        box.files.put(work / "small", "copy", limit=999)
+    assert not box.files.exists("copy")
+    for limit in (1000, None):
+        box.files.put(work / "small", "copy", limit=limit)
+        assert box.files.stat("copy").size == 1000
+
+
 def test_get_writes_through_no_link_of_a_run(trap, tmp_path):
     box, work, secret = trap
     evil = box.run("echo $HOME/evil").stdout.strip()

@@ -19,7 +19,7 @@ from .files import (
     pair_up,
     tar_of,
 )
-from .hostfiles import open_source, open_target, write_all
+from .hostfiles import open_target, read_source, write_all
 
 if TYPE_CHECKING:
     from .aio import AsyncSandbox
@@ -130,10 +130,12 @@ class AsyncFiles:
         """Makes a link at ``path`` that leads to ``target``."""
         await self._do(fileops.symlink(path, target))
 
-    async def put(self, host_path: StrPath, path: StrPath) -> None:
-        """Copies a file of the host's into the sandbox, with its permission bits."""
-        with open_source(self._sandbox, host_path) as file:
-            data, mode = file.read(), os.fstat(file.fileno()).st_mode & 0o777
+    async def put(
+        self, host_path: StrPath, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
+    ) -> None:
+        """Copies a file of the host's into the sandbox, with its permission bits; OSError (EFBIG)
+        if it is larger than ``limit`` (None: any size)."""
+        data, mode = read_source(self._sandbox, host_path, limit)
         await self.write(path, data, mode=mode)
 
     async def get(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, TypeVar,
 from . import arguments, fileops
 from .errors import SetupError, UsageError
 from .fileops import Answer, FileInfo, Op, StrPath
-from .hostfiles import open_source, open_target, write_all
+from .hostfiles import open_target, read_source, write_all
 from .job import Job
 from .result import Result
 
@@ -299,10 +299,12 @@ class Files:
 
     # --- host and sandbox ------------------------------------------------------------------------
 
-    def put(self, host_path: StrPath, path: StrPath) -> None:
-        """Copies a file of the host's into the sandbox, with its permission bits."""
-        with open_source(self._sandbox, host_path) as file:
-            data, mode = file.read(), os.fstat(file.fileno()).st_mode & 0o777
+    def put(
+        self, host_path: StrPath, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
+    ) -> None:
+        """Copies a file of the host's into the sandbox, with its permission bits; OSError (EFBIG)
+        if it is larger than ``limit`` (None: any size)."""
+        data, mode = read_source(self._sandbox, host_path, limit)
         self.write(path, data, mode=mode)
 
     def get(

@@ -11,13 +11,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 from typing import IO, TYPE_CHECKING, List, Optional, Sequence, Tuple
 
 from . import arguments
-from .fileops import StrPath
+from .fileops import StrPath, too_large
 
 if TYPE_CHECKING:
     from .state import SandboxState
+
+_LINKS_MAX = 40  # as the kernel
 
 
 def _grants(sandbox: "SandboxState") -> List[str]:
@@ -28,17 +31,47 @@ def _grants(sandbox: "SandboxState") -> List[str]:
     return [os.path.realpath(os.path.join(sandbox._base_dir, path)) for path in paths]
 
 
-def _below(path: str, grants: Sequence[str]) -> Optional[Tuple[str, List[str]]]:
-    """The grant that a path leads into, and the names from there on. Links are followed as far as
-    no run can have made them."""
-    names = [name for name in os.path.abspath(path).split("/") if name]
-    for i in range(len(names) + 1):
-        real = os.path.realpath("/" + "/".join(names[:i]))
-        for grant in grants:
-            if real == grant or real.startswith(grant.rstrip("/") + "/"):
-                inner = [name for name in real[len(grant) :].split("/") if name]
-                return grant, inner + names[i:]
+def _grant_of(real: str, grants: Sequence[str]) -> Optional[str]:
+    for grant in grants:
+        if real == grant or real.startswith(grant.rstrip("/") + "/"):
+            return grant
     return None
+
+
+def _names(path: str) -> List[str]:
+    return [name for name in path.split("/") if name not in ("", ".")]
+
+
+def _below(path: str, grants: Sequence[str]) -> Tuple[Optional[str], List[str], str]:
+    """The grant that a path leads into, with the names from there on; None and the path to open if
+    it leads into none. Links are followed as far as no run can have made them, one by one: behind
+    the first step into a grant a run decides. There ``..`` takes away the name before it, whatever
+    a run made of that."""
+    left, real, links = _names(os.path.abspath(".") if path[:1] != "/" else ""), "", 0
+    left += _names(path)
+    while True:
+        grant = _grant_of(real or "/", grants)
+        if grant is not None:
+            path = os.path.normpath("/".join([real, *left]))
+            if _grant_of(path, [grant]):
+                return grant, _names(path[len(grant) :]), path
+            left, real = _names(path), ""  # out again
+        if not left:
+            return None, [], path
+        name = left.pop(0)
+        if name == "..":
+            real = real.rpartition("/")[0]
+            continue
+        try:
+            target = os.readlink(f"{real}/{name}")
+        except OSError:
+            real = f"{real}/{name}"
+            continue
+        links += 1
+        if links > _LINKS_MAX:
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+        left = _names(target) + left
+        real = "" if target.startswith("/") else real
 
 
 def _open_below(grant: str, names: Sequence[str], flags: int, mode: int) -> int:
@@ -61,11 +94,11 @@ def _open_below(grant: str, names: Sequence[str], flags: int, mode: int) -> int:
 
 def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
     path = arguments.path("host_path", path)
-    found = _below(path, _grants(sandbox))
-    if found is None:
-        return os.open(path, flags | os.O_CLOEXEC, 0o666)
+    grant, names, whole = _below(path, _grants(sandbox))
+    if grant is None:
+        return os.open(whole, flags | os.O_CLOEXEC, 0o666)
     try:
-        return _open_below(*found, flags, 0o666)
+        return _open_below(grant, names, flags, 0o666)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             text = "links are not followed where runs can make them"
@@ -73,13 +106,23 @@ def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
         raise OSError(error.errno, error.strerror, path) from None
 
 
-def open_source(sandbox: "SandboxState", path: StrPath) -> IO[bytes]:
-    """A file of the host's to be read."""
+def read_source(
+    sandbox: "SandboxState", path: StrPath, limit: Optional[int]
+) -> Tuple[bytes, int]:
+    """A file of the host's and its permission bits. A run may have made it, of any size."""
+    most = -1 if limit is None else arguments.whole("limit", limit, 1, sys.maxsize - 1)
     fd = _open(sandbox, path, os.O_RDONLY)
-    if stat.S_ISDIR(os.fstat(fd).st_mode):
+    st = os.fstat(fd)
+    if stat.S_ISDIR(st.st_mode):
         os.close(fd)  # open() would name the descriptor's number
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fsdecode(path))
-    return open(fd, "rb")
+    with open(fd, "rb") as file:
+        if 0 <= most < st.st_size:
+            raise too_large(path, most)
+        data = file.read() if most < 0 else file.read(most + 1)
+    if 0 <= most < len(data):
+        raise too_large(path, most)
+    return data, st.st_mode & 0o777
 
 
 def open_target(sandbox: "SandboxState", path: StrPath) -> IO[bytes]:
