@@ -338,3 +338,14 @@ def test_private_directory_instead_of_the_callers_not_beside_it(place):
                 assert popen.communicate()[0] == b""
     with cordon.Sandbox(workdir=True, fs_read=["."]) as box:
         assert box.run(["cat", keys]).stdout == "API_KEY=secret"
+
+
+@pytest.mark.parametrize("isolation", ["namespaces", "landlock"])
+def test_disk_limit_of_private_files(isolation):
+    """Level landlock has a disk to hold only because there is a private directory."""
+    with cordon.Sandbox(workdir=True, isolation=isolation, limits_disk="8M") as box:
+        assert box.run("head -c 1M /dev/urandom > small").ok
+        done = box.run("head -c 32M /dev/urandom > large; sleep 5; echo survived")
+        assert (done.kind, done.stdout) == ("disk", ""), done
+        with pytest.raises(OSError, match="disk limit"):
+            box.files.write("more", b"x" * (8 << 20))

@@ -313,7 +313,9 @@ class SandboxState:
         view = self._view_made
         if view is None:
             self._make_workdir()
-            doc = {k: v for k, v in self._policy.effective().items() if k != "commands"}
+            # The disk of a sandbox at level landlock is its private directory, which this plan lacks.
+            unneeded = ("commands", "limits.disk") if self._persist else ("commands",)
+            doc = {k: v for k, v in self._policy.effective().items() if k not in unneeded}
             native = Policy._from_doc(doc).native(self._base_dir)
             view = self._view_made = View.from_plan(self._plan(native, ["/bin/sh"]))
         return view
