@@ -3,8 +3,8 @@
  * What git obeys outside of .git: the directory that core.hooksPath names, or that .git/hooks is a
  * link to, and the files that the config includes. They may lie in the base, under any name.
  *
- * The config that counts is the user's, of the repository that the base is or lies in, as it is
- * now. Each is kept as a name in a directory; where it does not exist, as the first name that is
+ * The config that counts is the user's, his own and that of the repository that the base is or lies
+ * in, as it is now, with what it includes and what that includes. Each is kept as a name in a directory; where it does not exist, as the first name that is
  * missing on the way.
  */
 #include <errno.h>
@@ -20,9 +20,12 @@
 #include "workspace/changes_internal.h"
 
 #define POINTER_MAX 4096
+#define CONFIGS_MAX 64 /* read; nobody has so many */
 
 struct finder {
 	struct ws_collect *c;
+	char *configs[CONFIGS_MAX]; /* those read and those still to be read */
+	size_t n_configs, current;
 	char work[PATH_MAX]; /* the top of the work tree */
 	char git[PATH_MAX];  /* what all of its work trees share */
 };
@@ -79,30 +82,81 @@ static int keep(struct ws_collect *c, const char *path)
 	return v[c->n_obeyed].name ? (c->n_obeyed++, 0) : -ENOMEM;
 }
 
+/* One more config to be read, once. */
+static int add_config(struct finder *f, const char *path)
+{
+	char real[PATH_MAX];
+
+	if (!realpath(path, real))
+		return 0;
+	for (size_t i = 0; i < f->n_configs; i++)
+		if (strcmp(f->configs[i], real) == 0)
+			return 0;
+	if (f->n_configs == CONFIGS_MAX)
+		return 0;
+	f->configs[f->n_configs] = strdup(real);
+	return f->configs[f->n_configs] ? (f->n_configs++, 0) : -ENOMEM;
+}
+
 static int keep_order(void *arg, enum git_order what, const char *value)
 {
-	const struct finder *f = arg;
-	const char *dir = what == GIT_ORDER_HOOKS ? f->work : f->git, *home = getenv("HOME");
-	char path[PATH_MAX];
+	struct finder *f = arg;
+	const char *config = f->configs[f->current], *dir = f->work, *home = getenv("HOME");
+	char path[PATH_MAX], place[PATH_MAX];
+	int r;
 
+	if (what == GIT_ORDER_INCLUDE) {
+		(void)snprintf(place, sizeof(place), "%.*s", (int)path_dir_len(config), config);
+		dir = place[0] ? place : "/";
+	}
 	if (value[0] == '~' && value[1] == '/' && home) {
 		dir = home;
 		value += 2;
 	}
-	return path_normalise(dir, value, path, sizeof(path)) < 0 ? 0 : keep(f->c, path);
+	if (path_normalise(dir, value, path, sizeof(path)) < 0)
+		return 0;
+	r = keep(f->c, path);
+	return r == 0 && what == GIT_ORDER_INCLUDE ? add_config(f, path) : r;
 }
 
-static int read_config(struct finder *f, const char *name)
+static int add_config_in(struct finder *f, const char *dir, const char *name)
 {
 	char path[PATH_MAX + 32];
-	char *text;
+
+	if (!dir || dir[0] != '/')
+		return 0;
+	(void)snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return add_config(f, path);
+}
+
+/* The user's own: a relative core.hooksPath there counts in every repository. */
+static int add_own_configs(struct finder *f)
+{
+	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
+	int r = add_config_in(f, "/etc", "gitconfig");
+
+	if (r == 0)
+		r = add_config_in(f, home, ".gitconfig");
+	if (r == 0)
+		r = config && config[0] ? add_config_in(f, config, "git/config")
+					: add_config_in(f, home, ".config/git/config");
+	return r;
+}
+
+/* All that are known, and those that they include. */
+static int read_configs(struct finder *f)
+{
 	int r = 0;
 
-	(void)snprintf(path, sizeof(path), "%s/%s", f->git, name);
-	text = read_small(path, GIT_CONFIG_MAX);
-	if (text)
-		r = git_config_orders(text, keep_order, f);
-	free(text);
+	for (; r == 0 && f->current < f->n_configs; f->current++) {
+		char *text = read_small(f->configs[f->current], GIT_CONFIG_MAX);
+
+		if (text)
+			r = git_config_orders(text, keep_order, f);
+		free(text);
+	}
+	for (size_t i = 0; i < f->n_configs; i++)
+		free(f->configs[i]);
 	return r;
 }
 
@@ -150,11 +204,14 @@ int ws_find_obeyed(struct ws_collect *c, const char *base)
 			return 0;
 		slash[slash == f.work] = '\0';
 	}
-	r = read_config(&f, "config.worktree");
+	r = add_config_in(&f, f.git, "config.worktree");
 	(void)snprintf(path, sizeof(path), "%s/commondir", f.git);
 	follow(&f, path, "", f.git);
 	if (r == 0)
-		r = read_config(&f, "config");
+		r = add_config_in(&f, f.git, "config");
+	if (r == 0)
+		r = add_own_configs(&f);
+	r = r < 0 ? r : read_configs(&f);
 	(void)snprintf(path, sizeof(path), "%s/hooks", f.git);
 	return r == 0 ? keep(c, path) : r;
 }

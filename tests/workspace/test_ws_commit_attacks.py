@@ -63,7 +63,7 @@ def _git(desk, *words):
     assert done.returncode == 0, done
 
 
-@pytest.mark.parametrize("how", ["hooksPath", "missing", "link", "include"])
+@pytest.mark.parametrize("how", ["hooksPath", "missing", "link", "include", "nested", "included-hooks", "own"])
 def test_what_the_config_obeys(desk, how):
     """The user's own config makes git run files of the tree: those are like hooks."""
     _git(desk, "init", "-q", ".")
@@ -71,11 +71,18 @@ def test_what_the_config_obeys(desk, how):
     if how == "include":
         path = "tools/settings"
         _git(desk, "config", "include.path", "../tools/settings")
+    elif how == "nested":
+        path = "tools/more/settings"
+        _git(desk, "config", "include.path", "../tools/first")
+        tree(desk.me, desk.base, {"tools/first": "[include]\npath = more/settings\n"})
+    elif how == "included-hooks":
+        _git(desk, "config", "include.path", "../tools/first")
+        tree(desk.me, desk.base, {"tools/first": "[core]\nhooksPath = tools/hooks\n"})
     elif how == "link":
         desk.me.outside(["rm", "-rf", desk.base / ".git/hooks"])
         tree(desk.me, desk.base, {".git/hooks": ("link", "../tools/hooks")})
     else:
-        _git(desk, "config", "core.hooksPath", "tools/hooks")
+        _git(desk, "config", *(["--global"] if how == "own" else []), "core.hooksPath", "tools/hooks")
     if how != "missing":
         tree(desk.me, desk.base, {path: "old\n"})
     settle_clock(desk.base)
