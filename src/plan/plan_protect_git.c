@@ -29,6 +29,7 @@
 #include "plan/plan_protect.h"
 
 #define POINTER_MAX 4096
+#define GIT_CONFIGS_MAX 64 /* read; nobody has so many */
 
 /* @text, a path in a file of git's, against the directory it is relative to. */
 static const char *git_path(struct build *b, const char *dir, const char *text)
@@ -44,28 +45,52 @@ static const char *git_path(struct build *b, const char *dir, const char *text)
 	return arena_strdup(b->arena, path);
 }
 
-/* Where a value is relative to. */
+/* Configs that are followed, and where their values are relative to. */
 struct config_place {
 	struct build *b;
-	const char *git_dir, *work_dir;
+	const char *work_dir;
+	struct strlist configs; /* those read and those still to be read */
+	size_t current;
 };
+
+/* One more config to be read, once. */
+static int add_config(struct config_place *at, const char *path)
+{
+	struct resolved res;
+
+	if (plan_resolve(at->b, path, &res) < 0 || res.missing || at->configs.n == GIT_CONFIGS_MAX)
+		return 0;
+	for (size_t i = 0; i < at->configs.n; i++) {
+		if (strcmp(at->configs.v[i], res.real) == 0)
+			return 0;
+	}
+	return plan_list_add(at->b, &at->configs, res.real);
+}
 
 static int protect_order(void *arg, enum git_order what, const char *value)
 {
-	const struct config_place *at = arg;
-	bool is_hooks = what == GIT_ORDER_HOOKS;
-	const char *path = git_path(at->b, is_hooks ? at->work_dir : at->git_dir, value);
+	struct config_place *at = arg;
+	const char *config = at->configs.v[at->current], *dir = at->work_dir, *path;
+	int r;
 
+	if (what == GIT_ORDER_INCLUDE)
+		dir = arena_strndup(at->b->arena, config, path_dir_len(config));
+	if (!dir)
+		return plan_nomem(at->b);
+	path = git_path(at->b, *dir ? dir : "/", value);
 	/* Too long for a path: git cannot open it either. */
-	return path ? plan_protect_path(at->b, path,
-					is_hooks ? PROTECT_HOLD : PROTECT_HOLD_READABLE)
-		    : 0;
+	if (!path)
+		return 0;
+	if (what == GIT_ORDER_HOOKS)
+		return plan_protect_path(at->b, path, PROTECT_HOLD);
+	r = plan_protect_path(at->b, path, PROTECT_HOLD_READABLE);
+	return r == 0 ? add_config(at, path) : r;
 }
 
-/* Follows what the config takes from elsewhere. */
+/* Follows what the config takes from elsewhere, and what that takes. */
 static int protect_config(struct build *b, const char *git_dir, const char *work_dir)
 {
-	struct config_place at = { b, git_dir, work_dir };
+	struct config_place at = { .b = b, .work_dir = work_dir };
 	const char *path = plan_join(b, git_dir, "config");
 	char *text;
 	int r;
@@ -73,15 +98,22 @@ static int protect_config(struct build *b, const char *git_dir, const char *work
 	if (!path)
 		return plan_nomem(b);
 	r = plan_protect_path(b, path, PROTECT_HOLD_READABLE);
+	if (r == 0)
+		r = add_config(&at, path);
 	text = r == 0 ? plan_read_small(b, path, GIT_CONFIG_MAX) : NULL;
-	if (!text)
-		return r;
 	/* config.worktree counts only if the config says so. */
-	if (strcasestr(text, "worktreeconfig")) {
+	if (text && strcasestr(text, "worktreeconfig")) {
 		path = plan_join(b, git_dir, "config.worktree");
 		r = path ? plan_protect_path(b, path, PROTECT_HOLD_READABLE) : plan_nomem(b);
+		if (r == 0)
+			r = add_config(&at, path);
 	}
-	return r == 0 ? git_config_orders(text, protect_order, &at) : r;
+	for (; r == 0 && at.current < at.configs.n; at.current++) {
+		text = plan_read_small(b, at.configs.v[at.current], GIT_CONFIG_MAX);
+		if (text)
+			r = git_config_orders(text, protect_order, &at);
+	}
+	return r;
 }
 
 static int protect_commondir(struct build *b, const char *git_dir)

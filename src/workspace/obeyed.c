@@ -4,8 +4,8 @@
  * link to, and the files that the config includes. They may lie in the base, under any name.
  *
  * The config that counts is the user's, his own and that of the repository that the base is or lies
- * in, as it is now, with what it includes and what that includes. Each is kept as a name in a directory; where it does not exist, as the first name that is
- * missing on the way.
+ * in, as it is now, with what it includes and what that includes. Each is kept as a name in a
+ * directory; where it does not exist, as the first name that is missing on the way.
  */
 #include <errno.h>
 #include <fcntl.h>

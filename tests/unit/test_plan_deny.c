@@ -136,7 +136,9 @@ static void test_repository(void)
 	fx_init(&f);
 	make_repository();
 	fx_dir(&f, "ws/tools/hooks");
-	fx_file(&f, "ws/shared.cfg", "");
+	fx_file(&f, "ws/shared.cfg", "[include]\npath = cfg/more\n[include]\npath = shared.cfg\n");
+	fx_dir(&f, "ws/cfg/hooks");
+	fx_file(&f, "ws/cfg/more", "[core]\nhooksPath = cfg/hooks\n");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, 0);
@@ -148,6 +150,9 @@ static void test_repository(void)
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools")->flags, 0);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools/hooks")->flags, PLAN_RDONLY);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/shared.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	/* What those include and name in turn. */
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/more")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/hooks")->flags, PLAN_RDONLY);
 	/* A readable placeholder that changes nothing. */
 	CHECK(is_held(&f, "ws/.git/commondir"));
 	for (size_t i = 0; i < f.plan->n_holds; i++) {
