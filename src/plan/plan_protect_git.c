@@ -87,6 +87,20 @@ static int protect_order(void *arg, enum git_order what, const char *value)
 	return r == 0 ? add_config(at, path) : r;
 }
 
+/* The user's own: a relative core.hooksPath there counts in every repository. */
+static int add_own_configs(struct config_place *at)
+{
+	static const char *const names[] = { ".gitconfig", ".config/git/config" };
+	int r = add_config(at, "/etc/gitconfig");
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
+		const char *path = plan_join(at->b, at->b->home_real, names[i]);
+
+		r = path ? add_config(at, path) : plan_nomem(at->b);
+	}
+	return r;
+}
+
 /* Follows what the config takes from elsewhere, and what that takes. */
 static int protect_config(struct build *b, const char *git_dir, const char *work_dir)
 {
@@ -108,6 +122,8 @@ static int protect_config(struct build *b, const char *git_dir, const char *work
 		if (r == 0)
 			r = add_config(&at, path);
 	}
+	if (r == 0)
+		r = add_own_configs(&at);
 	for (; r == 0 && at.current < at.configs.n; at.current++) {
 		text = plan_read_small(b, at.configs.v[at.current], GIT_CONFIG_MAX);
 		if (text)

@@ -138,6 +138,8 @@ static void test_repository(void)
 	fx_dir(&f, "ws/tools/hooks");
 	fx_file(&f, "ws/shared.cfg", "[include]\npath = cfg/more\n[include]\npath = shared.cfg\n");
 	fx_dir(&f, "ws/cfg/hooks");
+	fx_dir(&f, "ws/own");
+	fx_file(&f, "../home/.gitconfig", "[core]\nhooksPath = own\n");
 	fx_file(&f, "ws/cfg/more", "[core]\nhooksPath = cfg/hooks\n");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
@@ -153,6 +155,8 @@ static void test_repository(void)
 	/* What those include and name in turn. */
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/more")->flags, PLAN_RDONLY | PLAN_FILE);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/hooks")->flags, PLAN_RDONLY);
+	/* What the user's own config names in every repository. */
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/own")->flags, PLAN_RDONLY);
 	/* A readable placeholder that changes nothing. */
 	CHECK(is_held(&f, "ws/.git/commondir"));
 	for (size_t i = 0; i < f.plan->n_holds; i++) {
