@@ -156,8 +156,9 @@ static int protect_git_dir(struct build *b, const char *git_dir, const char *wor
 	};
 	int r = 0;
 
+	/* It cannot be written to, but what its config names may lie where others can. */
 	if (!plan_grant_of(b, git_dir, true))
-		return 0;
+		return protect_config(b, git_dir, work_dir);
 	/* The directory itself must not be moved away, unless it is the grant. */
 	if (!plan_is_lifted(b, git_dir))
 		r = plan_mark(b, git_dir, MARK_PIN, false);
@@ -242,12 +243,23 @@ static const char *follow_git_file(struct build *b, const char *file, const char
 	return res.real;
 }
 
+/* What a worktree's repository shares with others lies in yet another place. */
+static int protect_common_dir(struct build *b, const char *git_dir, const char *work_dir)
+{
+	const char *path = plan_join(b, git_dir, "commondir"), *text;
+	struct resolved res;
+
+	text = path ? read_pointer(b, path, "") : NULL;
+	path = text ? git_path(b, git_dir, text) : NULL;
+	if (!path || plan_resolve(b, path, &res) < 0 || res.missing)
+		return 0;
+	return protect_git_dir(b, res.real, work_dir);
+}
+
 /* `.git` is a file: a worktree or a submodule, whose repository lies elsewhere. */
 static int protect_git_file(struct build *b, const char *file, const char *work_dir)
 {
 	const char *git_dir = follow_git_file(b, file, work_dir);
-	const char *text, *path;
-	struct resolved res;
 	int r = plan_protect_path(b, file, PROTECT_EXISTING);
 
 	if (r < 0 || !git_dir)
@@ -255,12 +267,17 @@ static int protect_git_file(struct build *b, const char *file, const char *work_
 	r = protect_git_dir(b, git_dir, work_dir);
 	if (r == 0)
 		r = add_repo(b, git_dir, work_dir, NULL);
-	path = r == 0 ? plan_join(b, git_dir, "commondir") : NULL;
-	text = path ? read_pointer(b, path, "") : NULL;
-	path = text ? git_path(b, git_dir, text) : NULL;
-	if (!path || plan_resolve(b, path, &res) < 0 || res.missing)
-		return r;
-	return protect_git_dir(b, res.real, work_dir);
+	return r == 0 ? protect_common_dir(b, git_dir, work_dir) : r;
+}
+
+static int protect_from_above(struct build *b, const char *git_dir, const char *work_dir,
+			      const char *below)
+{
+	int r = protect_git_dir(b, git_dir, work_dir);
+
+	if (r == 0)
+		r = protect_common_dir(b, git_dir, work_dir);
+	return r == 0 ? add_repo(b, git_dir, work_dir, below) : r;
 }
 
 /* The grant is a directory inside somebody's work tree. */
@@ -286,7 +303,7 @@ static int find_repo_above(struct build *b, const char *grant)
 			path = follow_git_file(b, path, dir);
 		else
 			path = S_ISDIR(res.st.st_mode) ? res.real : NULL;
-		return path ? add_repo(b, path, dir, grant + len + 1) : 0;
+		return path ? protect_from_above(b, path, dir, grant + len + 1) : 0;
 	}
 	return 0;
 }

@@ -171,6 +171,39 @@ static void test_repository(void)
 	fx_done(&f);
 }
 
+/* The repository lies above the grant, or elsewhere: what its config names may lie inside. */
+static void test_repository_elsewhere(void)
+{
+	static const char config[] =
+		"[core]\nhooksPath = pkg/hooks\n[include]\npath = ../pkg/cfg\n";
+
+	fx_init(&f);
+	fx_dir(&f, "ws/.git/objects");
+	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
+	fx_file(&f, "ws/.git/config", config);
+	fx_dir(&f, "ws/pkg/hooks");
+	fx_file(&f, "ws/pkg/cfg", "");
+	/* The fixture's user is not ours, and git obeys nobody else's. */
+	f.machine.uid = geteuid();
+	fx_set(&f, "fs.write", "ws/pkg");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_find(&f, 0, "ws/.git/config"), -1);
+	fx_done(&f);
+
+	fx_init(&f);
+	fx_dir(&f, "main/.git/worktrees/w");
+	fx_file(&f, "main/.git/config", "[core]\nhooksPath = hooks\n");
+	fx_file(&f, "main/.git/worktrees/w/commondir", "../..\n");
+	fx_file(&f, "ws/.git", "gitdir: ../main/.git/worktrees/w\n");
+	fx_dir(&f, "ws/hooks");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, PLAN_RDONLY);
+	fx_done(&f);
+}
+
 static void test_worktree(void)
 {
 	fx_init(&f);
@@ -270,6 +303,6 @@ static void test_home_granted(void)
 
 TAP_MAIN(test_deny_in_read_grant, test_deny_in_write_grant_pins_parents,
 	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_deny_of_a_link,
-	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_worktree,
-	 test_no_repository, test_protected_link, test_protection_is_lifted,
+	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_repository_elsewhere,
+	 test_worktree, test_no_repository, test_protected_link, test_protection_is_lifted,
 	 test_grant_below_a_protected_name, test_home_granted)
