@@ -101,6 +101,20 @@ static int add_own_configs(struct config_place *at)
 	return r;
 }
 
+/* Reads all of them, and what they include. */
+static int follow_configs(struct config_place *at)
+{
+	int r = add_own_configs(at);
+
+	for (; r == 0 && at->current < at->configs.n; at->current++) {
+		char *text = plan_read_small(at->b, at->configs.v[at->current], GIT_CONFIG_MAX);
+
+		if (text)
+			r = git_config_orders(text, protect_order, at);
+	}
+	return r;
+}
+
 /* Follows what the config takes from elsewhere, and what that takes. */
 static int protect_config(struct build *b, const char *git_dir, const char *work_dir)
 {
@@ -122,14 +136,7 @@ static int protect_config(struct build *b, const char *git_dir, const char *work
 		if (r == 0)
 			r = add_config(&at, path);
 	}
-	if (r == 0)
-		r = add_own_configs(&at);
-	for (; r == 0 && at.current < at.configs.n; at.current++) {
-		text = plan_read_small(b, at.configs.v[at.current], GIT_CONFIG_MAX);
-		if (text)
-			r = git_config_orders(text, protect_order, &at);
-	}
-	return r;
+	return r == 0 ? follow_configs(&at) : r;
 }
 
 static int protect_commondir(struct build *b, const char *git_dir)
@@ -328,6 +335,7 @@ int plan_protect_git(struct build *b, const char *dir)
 {
 	const char *path = plan_join(b, dir, ".git");
 	const char *head = plan_join(b, dir, "HEAD");
+	struct config_place own = { .b = b, .work_dir = b->home_real };
 	struct resolved res;
 	int r;
 
@@ -345,7 +353,9 @@ int plan_protect_git(struct build *b, const char *dir)
 	if (!res.missing)
 		return S_ISDIR(res.st.st_mode) ? protect_and_add(b, path, dir)
 					       : protect_git_file(b, path, dir);
-	r = plan_protect_path(b, path, PROTECT_HOLD);
+	r = follow_configs(&own);
+	if (r == 0)
+		r = plan_protect_path(b, path, PROTECT_HOLD);
 	if (r == 0)
 		r = plan_protect_path(b, head, PROTECT_HOLD);
 	return r < 0 ? r : find_repo_above(b, dir);

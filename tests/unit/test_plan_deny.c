@@ -288,8 +288,15 @@ static void test_home_granted(void)
 	char path[PATH_MAX + 32];
 
 	fx_init(&f);
+	fx_file(&f, "../home/.gitconfig", "[include]\npath = work\n");
+	fx_file(&f, "../home/work", "[core]\nhooksPath = ~/githooks\n");
 	fx_set(&f, "fs.write", f.home);
 	FX_BUILD(&f);
+	/* What the user's git obeys is protected without a repository, too. */
+	snprintf(path, sizeof(path), "%s/work", f.home);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, path)->flags, PLAN_RDONLY | PLAN_FILE);
+	snprintf(path, sizeof(path), "%s/githooks", f.home);
+	CHECK(is_held(&f, path));
 	snprintf(path, sizeof(path), "%s/.bashrc", f.home);
 	CHECK(is_held(&f, path));
 	snprintf(path, sizeof(path), "%s/.ssh", f.home);
