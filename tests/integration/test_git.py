@@ -446,6 +446,33 @@ def test_nested_below_a_grant_in_a_repository(me, repo):
     assert (repo / "other" / ".git").exists()
 
 
+@pytest.mark.parametrize("how", ["nested", "own", "above"])
+def test_hooks_that_other_configs_name(me, repo, how):
+    """A file that an included one includes, the user's own config, a repository above the grant."""
+    ran, hook = repo.parent / f"ran-{how}", repo / "dir" / "hooks" / "pre-commit"
+    for path in (hook.parent.parent, hook.parent):
+        path.mkdir()
+        me.own(path)
+    if how == "nested":
+        git(me, "config", "include.path", "../dir/first", check=True)
+        me.write(repo / "dir" / "first", "[include]\npath = second\n")
+        me.write(repo / "dir" / "second", "[core]\nhooksPath = dir/hooks\n")
+    elif how == "own":
+        me.write(me.home / ".gitconfig", "[core]\nhooksPath = dir/hooks\n")
+    else:
+        git(me, "config", "core.hooksPath", "dir/hooks", check=True)
+    plant = f"printf '#!/bin/sh\\n: > {ran}\\n' > {hook} && chmod 755 {hook}"
+    grant = repo / "dir" if how == "above" else repo
+    done = me.run(["-w", grant, *PASS], ["sh", "-c", plant], "namespaces", env=GIT_ENV)
+    assert done.returncode != 0 and b"Read-only" in done.stderr, done
+    for planted in (False, True):  # and outside, where it works
+        if planted:
+            me.outside(["sh", "-c", plant], check=True)
+        git(me, "commit", "-q", "--allow-empty", "-m", "x", check=True)
+        assert ran.exists() == planted
+    ran.unlink()
+
+
 def test_nested_in_a_submodule(me, repo):
     """An empty submodule of a submodule, whose index cannot be written to."""
     inner, outer = me.mkdir("inner"), me.mkdir("outer")
