@@ -143,11 +143,9 @@ static int add_own_configs(struct finder *f)
 	return r;
 }
 
-/* All that are known, and those that they include. */
-static int read_configs(struct finder *f)
+/* All that are known, and those that they include. With @r < 0 they are only given up. */
+static int read_configs(struct finder *f, int r)
 {
-	int r = 0;
-
 	for (; r == 0 && f->current < f->n_configs; f->current++) {
 		char *text = read_small(f->configs[f->current], GIT_CONFIG_MAX);
 
@@ -211,7 +209,7 @@ int ws_find_obeyed(struct ws_collect *c, const char *base)
 		r = add_config_in(&f, f.git, "config");
 	if (r == 0)
 		r = add_own_configs(&f);
-	r = r < 0 ? r : read_configs(&f);
+	r = read_configs(&f, r);
 	(void)snprintf(path, sizeof(path), "%s/hooks", f.git);
 	return r == 0 ? keep(c, path) : r;
 }
