@@ -28,12 +28,19 @@ bool plan_is_lifted(const struct build *b, const char *path)
 	return false;
 }
 
+bool plan_is_guarded(const struct build *b, const char *path)
+{
+	const struct grant *g = plan_grant_of(b, path, true);
+
+	return g && !g->is_workspace;
+}
+
 /* Read-only at @path, where a link is: the link itself, and what it leads to. */
 static int protect_link(struct build *b, const struct resolved *res)
 {
 	int r = plan_mark(b, res->links[res->last_link].path, MARK_READ_ONLY, true);
 
-	if (r == 0 && !res->missing && plan_grant_of(b, res->real, true) &&
+	if (r == 0 && !res->missing && plan_is_guarded(b, res->real) &&
 	    !plan_is_lifted(b, res->real))
 		r = plan_mark(b, res->real, MARK_READ_ONLY, !S_ISDIR(res->st.st_mode));
 	return r;
@@ -59,7 +66,7 @@ int plan_protect_path(struct build *b, const char *path, enum protect_missing ho
 		return 0;
 	if (res.last_link >= 0)
 		return protect_link(b, &res);
-	if (!plan_grant_of(b, res.real, true))
+	if (!plan_is_guarded(b, res.real))
 		return 0;
 	if (!res.missing)
 		return plan_mark(b, res.real, MARK_READ_ONLY, !S_ISDIR(res.st.st_mode));

@@ -11,6 +11,8 @@ enum protect_missing {
 	PROTECT_HOLD_READABLE,
 };
 
+/* Does @path lie in a write grant, and in no workspace? What is changed there a commit judges. */
+bool plan_is_guarded(const struct build *b, const char *path);
 /* Makes the name @path read-only if it lies in a write grant, whatever it is. */
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how);
 /* Did a grant name exactly this path? */

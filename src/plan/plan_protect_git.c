@@ -164,7 +164,7 @@ static int protect_git_dir(struct build *b, const char *git_dir, const char *wor
 	int r = 0;
 
 	/* It cannot be written to, but what its config names may lie where others can. */
-	if (!plan_grant_of(b, git_dir, true))
+	if (!plan_is_guarded(b, git_dir))
 		return protect_config(b, git_dir, work_dir);
 	/* The directory itself must not be moved away, unless it is the grant. */
 	if (!plan_is_lifted(b, git_dir))
