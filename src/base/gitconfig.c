@@ -2,7 +2,9 @@
 #include "base/gitconfig.h"
 
 #include <ctype.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -65,6 +67,34 @@ int git_config_orders(char *text, int (*fn)(void *arg, enum git_order what, cons
 			line = close ? close + 1 + strspn(close + 1, " \t") : line + strlen(line);
 		}
 		r = order_in_line(section, line, fn, arg);
+	}
+	return r;
+}
+
+int git_config_own(const char *home, int (*fn)(void *arg, const char *path), void *arg)
+{
+	const struct {
+		const char *dir, *name;
+	} places[] = {
+		{ "/etc", "/gitconfig" },
+		{ getenv("GIT_CONFIG_SYSTEM"), "" },
+		{ getenv("GIT_CONFIG_GLOBAL"), "" },
+		{ getenv("XDG_CONFIG_HOME"), "/git/config" },
+		{ home, "/.config/git/config" },
+		{ home, "/.gitconfig" },
+	};
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+		char path[PATH_MAX];
+		int n;
+
+		/* A relative one means another file wherever git is started. */
+		if (!places[i].dir || places[i].dir[0] != '/')
+			continue;
+		n = snprintf(path, sizeof(path), "%s%s", places[i].dir, places[i].name);
+		if (n > 0 && (size_t)n < sizeof(path))
+			r = fn(arg, path);
 	}
 	return r;
 }

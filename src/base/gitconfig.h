@@ -16,4 +16,9 @@ enum git_order {
 int git_config_orders(char *text, int (*fn)(void *arg, enum git_order what, const char *value),
 		      void *arg);
 
+/* Calls @fn with the path of each config that counts in every repository of the user whose home is
+ * @home: his own and the system's, where git's variables have them and where they are otherwise.
+ * They need not exist. NULL = no home. */
+int git_config_own(const char *home, int (*fn)(void *arg, const char *path), void *arg);
+
 #endif

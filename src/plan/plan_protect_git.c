@@ -88,23 +88,18 @@ static int protect_order(void *arg, enum git_order what, const char *value)
 }
 
 /* The user's own: a relative core.hooksPath there counts in every repository. */
-static int add_own_configs(struct config_place *at)
+static int add_own_config(void *arg, const char *path)
 {
-	static const char *const names[] = { ".gitconfig", ".config/git/config" };
-	int r = add_config(at, "/etc/gitconfig");
+	struct config_place *at = arg;
+	int r = plan_protect_path(at->b, path, PROTECT_HOLD_READABLE);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
-		const char *path = plan_join(at->b, at->b->home_real, names[i]);
-
-		r = path ? add_config(at, path) : plan_nomem(at->b);
-	}
-	return r;
+	return r == 0 ? add_config(at, path) : r;
 }
 
 /* Reads all of them, and what they include. */
 static int follow_configs(struct config_place *at)
 {
-	int r = add_own_configs(at);
+	int r = git_config_own(at->b->home_real, add_own_config, at);
 
 	for (; r == 0 && at->current < at->configs.n; at->current++) {
 		char *text = plan_read_small(at->b, at->configs.v[at->current], GIT_CONFIG_MAX);

@@ -130,17 +130,12 @@ static int add_config_in(struct finder *f, const char *dir, const char *name)
 }
 
 /* The user's own: a relative core.hooksPath there counts in every repository. */
-static int add_own_configs(struct finder *f)
+static int add_own_config(void *arg, const char *path)
 {
-	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
-	int r = add_config_in(f, "/etc", "gitconfig");
+	struct finder *f = arg;
+	int r = keep(f->c, path);
 
-	if (r == 0)
-		r = add_config_in(f, home, ".gitconfig");
-	if (r == 0)
-		r = config && config[0] ? add_config_in(f, config, "git/config")
-					: add_config_in(f, home, ".config/git/config");
-	return r;
+	return r == 0 ? add_config(f, path) : r;
 }
 
 /* All that are known, and those that they include. With @r < 0 they are only given up. */
@@ -208,7 +203,7 @@ int ws_find_obeyed(struct ws_collect *c, const char *base)
 	if (r == 0)
 		r = add_config_in(&f, f.git, "config");
 	if (r == 0)
-		r = add_own_configs(&f);
+		r = git_config_own(getenv("HOME"), add_own_config, &f);
 	r = read_configs(&f, r);
 	(void)snprintf(path, sizeof(path), "%s/hooks", f.git);
 	return r == 0 ? keep(c, path) : r;

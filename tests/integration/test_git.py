@@ -446,9 +446,9 @@ def test_nested_below_a_grant_in_a_repository(me, repo):
     assert (repo / "other" / ".git").exists()
 
 
-@pytest.mark.parametrize("how", ["nested", "own", "above"])
-def test_hooks_that_other_configs_name(me, repo, how):
-    """A file that an included one includes, the user's own config, a repository above the grant."""
+@pytest.mark.parametrize("how", ["nested", "own", "GIT_CONFIG_GLOBAL", "XDG_CONFIG_HOME", "above"])
+def test_hooks_that_other_configs_name(me, repo, how, monkeypatch):
+    """A file that an included one includes, the user's own config wherever it is, a repository above the grant."""
     ran, hook = repo.parent / f"ran-{how}", repo / "dir" / "hooks" / "pre-commit"
     for path in (hook.parent.parent, hook.parent):
         path.mkdir()
@@ -459,6 +459,13 @@ def test_hooks_that_other_configs_name(me, repo, how):
         me.write(repo / "dir" / "second", "[core]\nhooksPath = dir/hooks\n")
     elif how == "own":
         me.write(me.home / ".gitconfig", "[core]\nhooksPath = dir/hooks\n")
+    elif how.isupper():
+        place = me.out / "conf" / "git" / "config"
+        for path in (place.parent.parent, place.parent):
+            path.mkdir()
+            me.own(path)
+        me.write(place, "[core]\nhooksPath = dir/hooks\n")
+        monkeypatch.setitem(GIT_ENV, how, str(place if how == "GIT_CONFIG_GLOBAL" else me.out / "conf"))
     else:
         git(me, "config", "core.hooksPath", "dir/hooks", check=True)
     plant = f"printf '#!/bin/sh\\n: > {ran}\\n' > {hook} && chmod 755 {hook}"

@@ -141,8 +141,14 @@ static void test_repository(void)
 	fx_dir(&f, "ws/own");
 	fx_file(&f, "../home/.gitconfig", "[core]\nhooksPath = own\n");
 	fx_file(&f, "ws/cfg/more", "[core]\nhooksPath = cfg/hooks\n");
+	fx_file(&f, "ws/global.cfg", "[user]\nname = x\n");
+	fx_dir(&f, "ws/conf");
 	fx_set(&f, "fs.write", "ws");
+	setenv("GIT_CONFIG_GLOBAL", fx_path(&f, "ws/global.cfg"), 1);
+	setenv("XDG_CONFIG_HOME", fx_path(&f, "ws/conf"), 1);
 	FX_BUILD(&f);
+	unsetenv("GIT_CONFIG_GLOBAL");
+	unsetenv("XDG_CONFIG_HOME");
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, 0);
 	CHECK(op_find(&f, PLAN_OP_PIN, "ws/.git") < op_find(&f, PLAN_OP_PIN, "ws/.git/hooks"));
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/hooks")->flags, PLAN_RDONLY);
@@ -157,6 +163,9 @@ static void test_repository(void)
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/hooks")->flags, PLAN_RDONLY);
 	/* What the user's own config names in every repository. */
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/own")->flags, PLAN_RDONLY);
+	/* And that config itself, where a variable of git's has put it into a grant. */
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/global.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_held(&f, "ws/conf/git"));
 	/* A readable placeholder that changes nothing. */
 	CHECK(is_held(&f, "ws/.git/commondir"));
 	for (size_t i = 0; i < f.plan->n_holds; i++) {
