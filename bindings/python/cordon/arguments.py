@@ -68,6 +68,13 @@ def variables(name: str, value: Optional[Mapping[str, str]]) -> Dict[str, str]:
     return dict(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """True or False: of a word like "no" nobody knows which."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{name}: True or False is needed, not {value!r:.40}")
+    return value
+
+
 def whole(name: str, value: Any, least: int, most: int) -> int:
     """A whole number within bounds."""
     try:

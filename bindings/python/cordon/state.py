@@ -66,6 +66,9 @@ class SandboxState:
         allow_overrides: bool = False,
         **settings: Any,
     ) -> None:
+        self._persist = arguments.flag("persist", persist)
+        self._keep = arguments.flag("keep", keep)
+        self._allow_overrides = arguments.flag("allow_overrides", allow_overrides)
         if keep and not persist:
             raise UsageError("keep=True needs persist=True")
         if workdir is True and not persist:
@@ -85,10 +88,7 @@ class SandboxState:
         if env:
             policy = policy.merged(env_set=arguments.variables("env", env))
         self._policy = policy
-        self._persist = persist
-        self._keep = keep
         self._name = None if name is None else arguments.text("name", name)
-        self._allow_overrides = allow_overrides
         self._attach_id = None if id is None else store.check_id(id)
         self._init_state()
 
