@@ -67,7 +67,7 @@ suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,inject,installed}.py
 	tests/integration/test_{interactive,landlock_metadata,new,private,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
-largest=tests/workspace/test_ws_hostile.py
+largest=tests/workspace/test_workspace_hostile.py
 who='root user'
 uid=
 python=/usr/bin/python3

@@ -20,12 +20,12 @@
 #include <cordon/workspace.h>
 
 #include "lib/tap.h"
-#include "lib/ws_rig.h"
+#include "lib/workspace_rig.h"
 #include "sys/calls.h"
 
 #define CALLS_MAX 3000
 
-static struct ws_rig rig;
+static struct workspace_rig rig;
 static struct rig_told told;
 static struct cordon_commit_result result;
 static struct cordon_error err;

@@ -11,9 +11,9 @@
 #include <cordon/workspace.h>
 
 #include "lib/tap.h"
-#include "lib/ws_rig.h"
+#include "lib/workspace_rig.h"
 
-static struct ws_rig rig;
+static struct workspace_rig rig;
 static struct rig_told told;
 static struct cordon_commit_result result;
 static struct cordon_error err;

@@ -3,7 +3,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-#include "test_workspace_store.h"
+#include "test_workspace_store_lib.h"
 #include "workspace/changes.h"
 
 /* --- copies -------------------------------------------------------------------------------------

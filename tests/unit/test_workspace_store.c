@@ -2,7 +2,7 @@
 /* Where workspaces are kept: finding and locking them, and what they know of themselves. */
 #include <time.h>
 
-#include "test_workspace_store.h"
+#include "test_workspace_store_lib.h"
 
 /* --- making and finding -------------------------------------------------------------------------
  */

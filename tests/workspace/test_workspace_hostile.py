@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from wslib import Desk, assert_same, picture, settle_clock, store, tree
+from workspacelib import Desk, assert_same, picture, settle_clock, store, tree
 
 
 def make_desk(me, level):

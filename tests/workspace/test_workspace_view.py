@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from conftest import IS_ROOT, settles, unavailable
-from wslib import assert_same, differences, picture, store, tree
+from workspacelib import assert_same, differences, picture, store, tree
 
 PROJECT = {
     "file": "text\n",

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import unavailable
-from wslib import Desk, assert_same, differences, picture, settle_clock, tree
+from workspacelib import Desk, assert_same, differences, picture, settle_clock, tree
 
 PROJECT = {f"d{i}/f{j}": f"{i} {j}\n" for i in range(3) for j in range(3)} | {
     "text": "".join(f"line {i}\n" for i in range(20)), "link": ("link", "text"), "empty": None,

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from conftest import rows
-from wslib import assert_same, picture, store, tree
+from workspacelib import assert_same, picture, store, tree
 
 # Looks at everything that there is: names, inode numbers, contents, and what /proc tells.
 SEARCH = r"""

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from wslib import Desk, assert_same, picture, settle_clock, tree
+from workspacelib import Desk, assert_same, picture, settle_clock, tree
 
 PROJECT = {"file": "text\n", "other": "text\n", "sub/inner": "inner\n", "bin/tool": "#!/bin/sh\necho tool\n"}
 

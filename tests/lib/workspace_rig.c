@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "lib/ws_rig.h"
+#include "lib/workspace_rig.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -248,7 +248,7 @@ int rig_where(const char *dir)
 	return r == 0;
 }
 
-void rig_start(struct ws_rig *rig)
+void rig_start(struct workspace_rig *rig)
 {
 	memset(rig, 0, sizeof(*rig));
 	snprintf(rig->dir, sizeof(rig->dir), "%s/cordon-ws-XXXXXX", where);
@@ -264,7 +264,7 @@ void rig_start(struct ws_rig *rig)
 	rig_file(rig->canary, "sub/f", "canary\n");
 }
 
-int rig_canary_is_whole(const struct ws_rig *rig)
+int rig_canary_is_whole(const struct workspace_rig *rig)
 {
 	char *list = rig_list(rig->canary);
 	int r = strcmp(list, "passwd 644 'canary\n'\nsub/ 755\nsub/f 644 'canary\n'\n") == 0;
@@ -273,7 +273,7 @@ int rig_canary_is_whole(const struct ws_rig *rig)
 	return r;
 }
 
-int rig_begin(struct ws_rig *rig, int mechanism)
+int rig_begin(struct workspace_rig *rig, int mechanism)
 {
 	struct ws_create create = {
 		.state_dir = rig->state,
@@ -305,7 +305,7 @@ int rig_begin(struct ws_rig *rig, int mechanism)
 	return r;
 }
 
-int rig_end(struct ws_rig *rig)
+int rig_end(struct workspace_rig *rig)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_workspace *ws;
@@ -324,7 +324,7 @@ int rig_end(struct ws_rig *rig)
 	return r;
 }
 
-void rig_done(struct ws_rig *rig)
+void rig_done(struct workspace_rig *rig)
 {
 	char *slash = strrchr(rig->dir, '/');
 	int r;
@@ -350,7 +350,7 @@ static void on_told(void *arg, const struct cordon_change *change, int outcome,
 		snprintf(told->why, sizeof(told->why), "%s", err->msg);
 }
 
-int rig_commit(const struct ws_rig *rig, const struct cordon_commit_options *options,
+int rig_commit(const struct workspace_rig *rig, const struct cordon_commit_options *options,
 	       struct cordon_commit_result *ret, struct rig_told *told, struct cordon_error *err)
 {
 	struct cordon_commit_options own = CORDON_COMMIT_OPTIONS_INIT;
@@ -380,7 +380,7 @@ static int count(void *arg, const struct cordon_change *change)
 	return 0;
 }
 
-int rig_changes(const struct ws_rig *rig)
+int rig_changes(const struct workspace_rig *rig)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_workspace *ws;

@@ -9,7 +9,7 @@ import os
 import subprocess
 
 from conftest import rows
-from wslib import assert_same, differences, picture
+from workspacelib import assert_same, differences, picture
 
 # Nothing to see outside either, or nothing that this filesystem or kernel can do.
 NO_CHANGE = {

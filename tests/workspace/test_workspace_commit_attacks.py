@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from wslib import Desk, assert_same, picture, settle_clock, store, tree
+from workspacelib import Desk, assert_same, picture, settle_clock, store, tree
 
 PROJECT = {
     "file": "text\n", "big": "old\n", "sub/inner": "inner\n", "sub/deep/leaf": "leaf\n", "gone": "x\n",

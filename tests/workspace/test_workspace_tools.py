@@ -10,7 +10,7 @@ import zipfile
 import pytest
 
 from conftest import unavailable
-from wslib import assert_same, picture, tree
+from workspacelib import assert_same, picture, tree
 
 GIT = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "c",

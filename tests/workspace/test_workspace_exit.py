@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from conftest import settles
-from wslib import Desk, assert_same, picture, settle_clock, store, tree
+from workspacelib import Desk, assert_same, picture, settle_clock, store, tree
 
 PROJECT = {"file": "text\n", "gone": "x\n", "sub/inner": "inner\n"}
 CHANGE = "echo changed > file; rm gone; echo new > made"

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A base, a workspace over it, and a hand that writes into its upper layer as a guest would. */
-#ifndef TESTS_LIB_WS_RIG_H
-#define TESTS_LIB_WS_RIG_H
+#ifndef TESTS_LIB_WORKSPACE_RIG_H
+#define TESTS_LIB_WORKSPACE_RIG_H
 
 #include <cordon/workspace.h>
 
-struct ws_rig {
+struct workspace_rig {
 	char dir[64];	   /* of everything */
 	char base[80];	   /* dir/base */
 	char state[80];	   /* dir/state */
@@ -19,14 +19,14 @@ struct ws_rig {
 int rig_where(const char *dir);
 
 /* Directories, and a canary that rig_canary_is_whole() knows. */
-void rig_start(struct ws_rig *rig);
+void rig_start(struct workspace_rig *rig);
 /* What is in the base now was there before: makes the workspace (enum cordon_mechanism) and lets a
  * run begin. */
-int rig_begin(struct ws_rig *rig, int mechanism);
+int rig_begin(struct workspace_rig *rig, int mechanism);
 /* The run ends: the base is written down. */
-int rig_end(struct ws_rig *rig);
-void rig_done(struct ws_rig *rig);
-int rig_canary_is_whole(const struct ws_rig *rig);
+int rig_end(struct workspace_rig *rig);
+void rig_done(struct workspace_rig *rig);
+int rig_canary_is_whole(const struct workspace_rig *rig);
 
 /* Below @root (base or content); directories on the way are made. 0 or -1. */
 int rig_file(const char *root, const char *path, const char *text);
@@ -52,10 +52,10 @@ struct rig_told {
 };
 
 /* Opens, commits, closes. @options may be NULL; told() is set to fill @told. */
-int rig_commit(const struct ws_rig *rig, const struct cordon_commit_options *options,
+int rig_commit(const struct workspace_rig *rig, const struct cordon_commit_options *options,
 	       struct cordon_commit_result *ret, struct rig_told *told, struct cordon_error *err);
 
 /* How many changes there are. */
-int rig_changes(const struct ws_rig *rig);
+int rig_changes(const struct workspace_rig *rig);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A base and a state directory, for the tests of the store. */
-#ifndef TESTS_UNIT_TEST_WORKSPACE_STORE_H
-#define TESTS_UNIT_TEST_WORKSPACE_STORE_H
+#ifndef TESTS_UNIT_TEST_WORKSPACE_STORE_LIB_H
+#define TESTS_UNIT_TEST_WORKSPACE_STORE_LIB_H
 
 #include "test_workspace_lib.h"
 #include "workspace/store.h"
