@@ -186,7 +186,7 @@ static const struct pattern {
 };
 
 /* Where in a repository's directory. */
-enum git_place {
+enum git_area {
 	GIT_NONE = 0,
 	GIT_DIR,	  /* the directory itself */
 	GIT_INFO,	  /* info/ */
@@ -216,13 +216,13 @@ bool autorun_is_git(const char *name)
 	return strcasecmp(name, ".git") == 0 || strcasecmp(name, "git~1") == 0;
 }
 
-static bool is_git_special(enum git_place place, const char *name, bool is_link)
+static bool is_git_special(enum git_area area, const char *name, bool is_link)
 {
 	bool is_name = is_one_of(name, git_names, ARRAY_SIZE(git_names));
 	bool is_info = is_one_of(name, git_info_names, ARRAY_SIZE(git_info_names));
 	bool is_objects = is_one_of(name, git_objects_names, ARRAY_SIZE(git_objects_names));
 
-	switch (place) {
+	switch (area) {
 	case GIT_DIR:
 		/* A link could put all of info, modules ... elsewhere. */
 		return is_name || is_link;
@@ -339,12 +339,12 @@ unsigned autorun_class(const struct autorun_dir *dir, const char *name, bool is_
 	return ret;
 }
 
-static enum git_place enter_git(enum git_place place, const char *name)
+static enum git_area enter_git(enum git_area area, const char *name)
 {
 	/* Wherever it is: git obeys the one that is nearest. */
-	if (place != GIT_LOOSE && autorun_is_git(name))
+	if (area != GIT_LOOSE && autorun_is_git(name))
 		return GIT_DIR;
-	switch (place) {
+	switch (area) {
 	case GIT_NONE:
 		return GIT_NONE;
 	case GIT_DIR:

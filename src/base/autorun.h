@@ -14,7 +14,7 @@
 
 struct autorun_name {
 	const char *path; /* NULL ends the list */
-	bool is_held;	  /* in a write grant also kept from coming into being */
+	bool is_reserved; /* in a write grant also kept from coming into being */
 };
 
 extern const struct autorun_name autorun_project[]; /* in a project directory */

@@ -92,11 +92,11 @@ int prefix_grant_loader(struct discover_ctx *ctx, const char *real);
 /* Grants the directory @path, if it exists and its real path is allowed. */
 int prefix_grant_dir(struct discover_ctx *ctx, const char *path);
 
-/* places.c */
-/* Is this a place made for installations, as a version manager would choose it? */
-bool places_is_managed(const char *home, const char *real_path);
+/* known_dirs.c */
+/* Is this a directory that a version manager fills with installations? */
+bool known_dirs_is_managed(const char *home, const char *real_path);
 /* What follows the home directory in @path ("" for the home itself); NULL outside of homes. */
-const char *places_below_home(const char *home, const char *path);
+const char *known_dirs_below_home(const char *home, const char *path);
 
 /* runtimes.c: what certain tools need besides their prefix. */
 int runtimes_grant(struct discover_ctx *ctx, const char *real, bool is_script);

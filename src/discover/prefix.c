@@ -97,7 +97,7 @@ static bool is_installation(struct discover_ctx *ctx, const char *prefix, const 
 	 * count.
 	 */
 	if (ctx->derived && !path_is_within(ctx->in->cwd, prefix))
-		return places_is_managed(ctx->in->home, prefix);
+		return known_dirs_is_managed(ctx->in->home, prefix);
 	if (has_any(ctx, prefix, sure_marks, ARRAY_SIZE(sure_marks)))
 		return true;
 	/* A directory right below the root may be anything: /data, /work, /app. */
@@ -190,7 +190,7 @@ int prefix_grant(struct discover_ctx *ctx, const char *real)
 		return -ENOMEM;
 	if (discover_tree_allowed(home, prefix) && is_installation(ctx, prefix, real))
 		return grant_prefix(ctx, prefix);
-	rest = places_below_home(home, prefix);
+	rest = known_dirs_below_home(home, prefix);
 	if (rest && strcmp(rest, ".cargo") == 0 && strncmp(real + len, "/bin/", 5) == 0)
 		return grant_cargo(ctx, prefix);
 	return grants_file(ctx, real);
@@ -217,7 +217,7 @@ int prefix_grant_loader(struct discover_ctx *ctx, const char *real)
 	/* A program of the workspace's may name any directory as its loader's. */
 	if (!discover_tree_allowed(ctx->in->home, dir) ||
 	    (ctx->derived && !path_is_within(ctx->in->cwd, dir) &&
-	     !places_is_managed(ctx->in->home, dir)))
+	     !known_dirs_is_managed(ctx->in->home, dir)))
 		return grants_file(ctx, real);
 	return grants_tree(ctx, dir);
 }

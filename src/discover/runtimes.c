@@ -56,7 +56,7 @@ const char *runtimes_companion(const char *program)
 
 static int grant_parts(struct discover_ctx *ctx, const char *real, bool is_script)
 {
-	const char *rest = places_below_home(ctx->in->home, real);
+	const char *rest = known_dirs_below_home(ctx->in->home, real);
 	size_t i, j, home_len;
 	int rc;
 

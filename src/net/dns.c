@@ -66,27 +66,27 @@ int dns_read_query(const uint8_t *msg, size_t len, struct dns_query *ret)
 	memset(ret, 0, sizeof(*ret));
 	if (len < DNS_HEADER_LEN)
 		return -1;
-	flags = wire_u16(msg + 2);
+	flags = be16_get(msg + 2);
 	if (flags & DNS_FLAG_QR)
 		return -1;
-	ret->id = wire_u16(msg);
+	ret->id = be16_get(msg);
 	ret->wants_recursion = flags & DNS_FLAG_RD;
 	if (len > DNS_MESSAGE_MAX)
 		return DNS_FORMERR;
 	if (DNS_OPCODE(flags) != 0)
 		return DNS_NOTIMP;
 	/* One question, nothing that would be an answer. */
-	if ((flags & DNS_FLAG_TC) || wire_u16(msg + 4) != 1 || wire_u32(msg + 6) != 0)
+	if ((flags & DNS_FLAG_TC) || be16_get(msg + 4) != 1 || be32_get(msg + 6) != 0)
 		return DNS_FORMERR;
 	if (dns_name_read(msg, len, DNS_HEADER_LEN, false, &name, &pos) < 0 || len - pos < 4)
 		return DNS_FORMERR;
-	ret->type = wire_u16(msg + pos);
-	ret->qclass = wire_u16(msg + pos + 2);
+	ret->type = be16_get(msg + pos);
+	ret->qclass = be16_get(msg + pos + 2);
 	pos += 4;
 	ret->question_len = (uint16_t)(pos - DNS_HEADER_LEN);
 	memcpy(ret->question, msg + DNS_HEADER_LEN, ret->question_len);
 	decode_name(&name, ret);
-	if (read_additional(msg, len, pos, wire_u16(msg + 10), ret) < 0)
+	if (read_additional(msg, len, pos, be16_get(msg + 10), ret) < 0)
 		return DNS_FORMERR;
 	if (ret->qclass != DNS_CLASS_IN)
 		return DNS_REFUSED;
@@ -168,10 +168,10 @@ bool dns_read_reverse(const struct dns_query *query, struct net_addr *ret)
 static uint8_t *put_opt(uint8_t *p)
 {
 	*p++ = 0; /* the root's name */
-	p = wire_put_u16(p, DNS_OPT);
-	p = wire_put_u16(p, EDNS_SIZE);
-	p = wire_put_u32(p, 0);
-	return wire_put_u16(p, 0);
+	p = be16_put(p, DNS_OPT);
+	p = be16_put(p, EDNS_SIZE);
+	p = be32_put(p, 0);
+	return be16_put(p, 0);
 }
 
 /* A record of the question's own name, or NULL if @p would come to lie behind @end. */
@@ -180,11 +180,11 @@ static uint8_t *put_record(uint8_t *p, const uint8_t *end, enum dns_type type, u
 {
 	if ((size_t)(end - p) < 2 + DNS_FIXED_LEN + len)
 		return NULL;
-	p = wire_put_u16(p, 0xc000u | DNS_HEADER_LEN);
-	p = wire_put_u16(p, (uint16_t)type);
-	p = wire_put_u16(p, DNS_CLASS_IN);
-	p = wire_put_u32(p, ttl);
-	p = wire_put_u16(p, (uint16_t)len);
+	p = be16_put(p, 0xc000u | DNS_HEADER_LEN);
+	p = be16_put(p, (uint16_t)type);
+	p = be16_put(p, DNS_CLASS_IN);
+	p = be32_put(p, ttl);
+	p = be16_put(p, (uint16_t)len);
 	memcpy(p, data, len);
 	return p + len;
 }
@@ -199,11 +199,11 @@ size_t dns_write_answer(const struct dns_query *query, enum dns_rcode rcode,
 	uint16_t n_answers = 0;
 	struct dns_name name;
 
-	wire_put_u16(ret, query->id);
-	wire_put_u16(ret + 2, (uint16_t)(DNS_FLAG_QR | (query->wants_recursion ? DNS_FLAG_RD : 0) |
-					 DNS_FLAG_RA | (unsigned)rcode));
-	wire_put_u16(ret + 4, has_question);
-	p = wire_put_u32(ret + 8, query->has_edns);
+	be16_put(ret, query->id);
+	be16_put(ret + 2, (uint16_t)(DNS_FLAG_QR | (query->wants_recursion ? DNS_FLAG_RD : 0) |
+				     DNS_FLAG_RA | (unsigned)rcode));
+	be16_put(ret + 4, has_question);
+	p = be32_put(ret + 8, query->has_edns);
 	memcpy(p, query->question, query->question_len);
 	p += query->question_len;
 	/* Those that do not fit are left out: one address is as good as the other. */
@@ -224,7 +224,7 @@ size_t dns_write_answer(const struct dns_query *query, enum dns_rcode rcode,
 		p = next;
 		n_answers++;
 	}
-	wire_put_u16(ret + 6, n_answers);
+	be16_put(ret + 6, n_answers);
 	if (query->has_edns)
 		p = put_opt(p);
 	return (size_t)(p - ret);
@@ -238,12 +238,12 @@ size_t dns_write_query(uint16_t id, const char *name, enum dns_type type,
 
 	if (dns_name_encode(name, &wire) < 0)
 		return 0;
-	p = wire_put_u16(ret, id);
-	p = wire_put_u16(p, DNS_FLAG_RD);
-	p = wire_put_u32(p, 1u << 16); /* one question, no answer */
-	p = wire_put_u32(p, 1);	       /* no authority, one OPT */
+	p = be16_put(ret, id);
+	p = be16_put(p, DNS_FLAG_RD);
+	p = be32_put(p, 1u << 16); /* one question, no answer */
+	p = be32_put(p, 1);	   /* no authority, one OPT */
 	memcpy(p, wire.bytes, wire.len);
-	p = wire_put_u16(p + wire.len, (uint16_t)type);
-	p = wire_put_u16(p, DNS_CLASS_IN);
+	p = be16_put(p + wire.len, (uint16_t)type);
+	p = be16_put(p, DNS_CLASS_IN);
 	return (size_t)(put_opt(p) - ret);
 }

@@ -128,7 +128,7 @@ static void take_negative_ttl(const struct sections *s, const struct dns_name *n
 		    end + SOA_NUMBERS_LEN != record.data + record.data_len)
 			break;
 		lower_ttl(&ret->ttl, record.ttl);
-		lower_ttl(&ret->ttl, wire_u32(s->msg + end + 16));
+		lower_ttl(&ret->ttl, be32_get(s->msg + end + 16));
 		return;
 	}
 	ret->ttl = 0;
@@ -167,16 +167,16 @@ int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *n
 	unsigned flags, high;
 
 	memset(ret, 0, sizeof(*ret));
-	if (len < DNS_HEADER_LEN || len > DNS_MESSAGE_MAX || wire_u16(msg) != id)
+	if (len < DNS_HEADER_LEN || len > DNS_MESSAGE_MAX || be16_get(msg) != id)
 		return -1;
-	flags = wire_u16(msg + 2);
-	if (!(flags & DNS_FLAG_QR) || DNS_OPCODE(flags) != 0 || wire_u16(msg + 4) != 1)
+	flags = be16_get(msg + 2);
+	if (!(flags & DNS_FLAG_QR) || DNS_OPCODE(flags) != 0 || be16_get(msg + 4) != 1)
 		return -1;
 	if (dns_name_encode(name, &asked) < 0 ||
 	    dns_name_read(msg, len, DNS_HEADER_LEN, false, &got, &s.answers) < 0 ||
 	    len - s.answers < 4 || !dns_name_is(&asked, &got) ||
-	    wire_u16(msg + s.answers) != (unsigned)type ||
-	    wire_u16(msg + s.answers + 2) != DNS_CLASS_IN)
+	    be16_get(msg + s.answers) != (unsigned)type ||
+	    be16_get(msg + s.answers + 2) != DNS_CLASS_IN)
 		return -1;
 	s.answers += 4;
 	ret->rcode = DNS_RCODE(flags) <= DNS_REFUSED ? (enum dns_rcode)DNS_RCODE(flags)
@@ -186,9 +186,9 @@ int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *n
 		ret->is_truncated = true;
 		return 0;
 	}
-	s.n_answers = wire_u16(msg + 6);
-	s.n_authority = wire_u16(msg + 8);
-	if (walk(&s, wire_u16(msg + 10), &high) < 0)
+	s.n_answers = be16_get(msg + 6);
+	s.n_authority = be16_get(msg + 8);
+	if (walk(&s, be16_get(msg + 10), &high) < 0)
 		return -1;
 	if (high)
 		ret->rcode = DNS_SERVFAIL;

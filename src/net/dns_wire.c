@@ -28,7 +28,7 @@ int dns_name_read(const uint8_t *msg, size_t len, size_t pos, bool can_jump, str
 
 			if (!can_jump || len - pos < 2 || ++jumps > JUMPS_MAX)
 				return -1;
-			target = wire_u16(msg + pos) & 0x3fffu;
+			target = be16_get(msg + pos) & 0x3fffu;
 			if (target >= start || target < DNS_HEADER_LEN)
 				return -1;
 			if (end == 0)
@@ -55,10 +55,10 @@ int dns_record_read(const uint8_t *msg, size_t len, size_t *pos, struct dns_reco
 
 	if (dns_name_read(msg, len, *pos, true, &ret->owner, &at) < 0 || len - at < DNS_FIXED_LEN)
 		return -1;
-	ret->type = wire_u16(msg + at);
-	ret->rclass = wire_u16(msg + at + 2);
-	ret->ttl = wire_u32(msg + at + 4);
-	ret->data_len = wire_u16(msg + at + 8);
+	ret->type = be16_get(msg + at);
+	ret->rclass = be16_get(msg + at + 2);
+	ret->ttl = be32_get(msg + at + 4);
+	ret->data_len = be16_get(msg + at + 8);
 	ret->data = at + DNS_FIXED_LEN;
 	if (len - ret->data < ret->data_len)
 		return -1;

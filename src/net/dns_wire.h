@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "net/wire.h"
+#include "net/bytes.h"
 
 #define DNS_HEADER_LEN 12
 #define DNS_NAME_WIRE_MAX 255 /* with the root's 0 */

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "net/wire.h"
+#include "net/bytes.h"
 
 #define RECORD_HEADER_LEN 5
 #define RECORD_MAX (16 << 10)
@@ -45,7 +45,7 @@ static enum hello_result read_record(const uint8_t *data, size_t len, bool is_fi
 		return not_ours;
 	if (len < RECORD_HEADER_LEN)
 		return HELLO_MORE;
-	*ret_len = wire_u16(data + 3);
+	*ret_len = be16_get(data + 3);
 	/* Empty ones are forbidden, and would make work without end. */
 	if (*ret_len == 0 || *ret_len > RECORD_MAX)
 		return HELLO_BROKEN;
@@ -105,7 +105,7 @@ static int take(struct cursor *c, size_t n, uint8_t *ret)
 		size_t part;
 
 		if (c->record_left == 0) {
-			c->record_left = wire_u16(c->data + c->pos + 3);
+			c->record_left = be16_get(c->data + c->pos + 3);
 			c->pos += RECORD_HEADER_LEN;
 		}
 		part = n < c->record_left ? n : c->record_left;
@@ -136,7 +136,7 @@ static int take_u16(struct cursor *c, size_t *ret)
 
 	if (take(c, 2, bytes) < 0)
 		return -1;
-	*ret = wire_u16(bytes);
+	*ret = be16_get(bytes);
 	return 0;
 }
 

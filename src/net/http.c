@@ -14,7 +14,7 @@
 #define HTTP_PORT 80
 
 /* What is only needed while a head is read. */
-struct reader {
+struct head_state {
 	const char *data;
 	struct http_head *head;
 	unsigned n_hosts, n_lengths, n_codings;
@@ -91,7 +91,7 @@ static bool is_same_host(const struct http_host *a, const struct http_host *b)
 }
 
 /* "http://host[:port][/path][?query]". */
-static enum http_result read_absolute(struct reader *r, size_t pos, size_t end)
+static enum http_result read_absolute(struct head_state *r, size_t pos, size_t end)
 {
 	static const char scheme[] = "http://";
 	struct http_head *head = r->head;
@@ -109,7 +109,7 @@ static enum http_result read_absolute(struct reader *r, size_t pos, size_t end)
 	return HTTP_OK;
 }
 
-static enum http_result read_target(struct reader *r, size_t pos, size_t end)
+static enum http_result read_target(struct head_state *r, size_t pos, size_t end)
 {
 	struct http_head *head = r->head;
 	const char *method = r->data + head->method.start;
@@ -144,7 +144,7 @@ static enum http_result read_target(struct reader *r, size_t pos, size_t end)
 	return read_absolute(r, pos, end);
 }
 
-static enum http_result read_request_line(struct reader *r, size_t len)
+static enum http_result read_request_line(struct head_state *r, size_t len)
 {
 	static const char version[] = " HTTP/1.";
 	size_t n = 0, end;
@@ -187,7 +187,7 @@ static int read_length(const char *text, size_t len, uint64_t *ret)
  * What a Connection field names is taken out of the request, so it must not be what gives the
  * request its meaning.
  */
-static enum http_result read_connection(struct reader *r, const char *text, size_t len)
+static enum http_result read_connection(struct head_state *r, const char *text, size_t len)
 {
 	static const char *const kept[] = {
 		"host",		 "content-length",   "transfer-encoding",
@@ -211,7 +211,7 @@ static enum http_result read_connection(struct reader *r, const char *text, size
 }
 
 /* The fields that say what the request is; all others are only kept. */
-static enum http_result judge_field(struct reader *r, const struct http_span *name,
+static enum http_result check_field(struct head_state *r, const struct http_span *name,
 				    const struct http_span *value)
 {
 	static const char *const framing[] = { "content-length", "transfer-encoding", NULL };
@@ -248,7 +248,7 @@ static enum http_result judge_field(struct reader *r, const struct http_span *na
 	return HTTP_OK;
 }
 
-static enum http_result judge_whole(struct reader *r)
+static enum http_result check_whole(struct head_state *r)
 {
 	struct http_head *head = r->head;
 
@@ -274,7 +274,7 @@ static enum http_result judge_whole(struct reader *r)
 	return HTTP_OK;
 }
 
-static enum http_result read_head(struct reader *r, size_t len)
+static enum http_result read_head(struct head_state *r, size_t len)
 {
 	struct http_head *head = r->head;
 	enum http_result result;
@@ -297,19 +297,19 @@ static enum http_result read_head(struct reader *r, size_t len)
 		if (result == HTTP_OK && head->n_fields == HTTP_FIELDS_MAX)
 			result = HTTP_TOO_LONG;
 		if (result == HTTP_OK)
-			result = judge_field(r, &name, &value);
+			result = check_field(r, &name, &value);
 		if (result != HTTP_OK)
 			return result;
 		head->fields[head->n_fields].name = name;
 		head->fields[head->n_fields++].value = value;
 	}
 	head->len = pos + 2;
-	return judge_whole(r);
+	return check_whole(r);
 }
 
 enum http_result http_read_head(const char *data, size_t len, struct http_head *ret)
 {
-	struct reader r = { .data = data, .head = ret };
+	struct head_state r = { .data = data, .head = ret };
 	enum http_result result;
 
 	memset(ret, 0, sizeof(*ret));

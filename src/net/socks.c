@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "net/wire.h"
+#include "net/bytes.h"
 
 #define VERSION 5
 #define METHOD_NONE 0
@@ -90,7 +90,7 @@ enum socks_result socks_read_request(const uint8_t *data, size_t len, size_t *re
 	*ret_used = FIXED_LEN + address_len + 2;
 	if (data[1] != COMMAND_CONNECT)
 		return SOCKS_NO_COMMAND;
-	host.port = wire_u16(address + address_len);
+	host.port = be16_get(address + address_len);
 	if (host.port == 0)
 		return SOCKS_BAD_ADDRESS;
 	if (data[FIXED_LEN - 1] == ADDRESS_NAME) {

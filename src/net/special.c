@@ -152,15 +152,15 @@ static const struct special *find_special(const struct net_addr *addr)
 	return NULL;
 }
 
-/* Without a look inside. */
-static const char *judge(const struct net_addr *addr, unsigned *ret_prefix)
+/* Ignores an IPv4 address embedded in @addr. */
+static const char *outer_reason(const struct net_addr *addr, unsigned *ret_prefix)
 {
 	static const struct net_addr global_unicast = V6(0x20);
 	const struct special *row = find_special(addr);
 
 	if (row) {
 		*ret_prefix = row->prefix;
-		/* Linux takes it for its own loopback, so no network means it. */
+		/* Linux treats it as loopback, so no network can contain it. */
 		if (memcmp(row->why, "unspecified", sizeof("unspecified")) == 0)
 			*ret_prefix = NET_ADDR_NEVER;
 		return row->why[0] ? row->why : NULL;
@@ -171,11 +171,11 @@ static const char *judge(const struct net_addr *addr, unsigned *ret_prefix)
 	return NULL;
 }
 
-/* By the IPv4 address @inside, which stands behind @before bits. */
-static const char *judge_inside(const struct net_addr *inside, unsigned before, bool is_open,
-				unsigned *ret_prefix)
+/* Decides by the IPv4 address @inside, which follows @before bits. */
+static const char *reason_inside(const struct net_addr *inside, unsigned before, bool is_open,
+				 unsigned *ret_prefix)
 {
-	const char *why = judge(inside, ret_prefix);
+	const char *why = outer_reason(inside, ret_prefix);
 
 	if (!why) {
 		*ret_prefix = before;
@@ -193,12 +193,12 @@ const char *net_addr_special_net(const struct net_addr *addr, unsigned *ret_pref
 	const char *why;
 
 	if (e)
-		return judge_inside(&inside, e->prefix, e->is_open, ret_prefix);
-	why = judge(addr, ret_prefix);
+		return reason_inside(&inside, e->prefix, e->is_open, ret_prefix);
+	why = outer_reason(addr, ret_prefix);
 	if (why || !is_isatap(addr))
 		return why;
 	net_addr_from_v4(addr->bytes + 12, &inside);
-	return judge_inside(&inside, 96, false, ret_prefix);
+	return reason_inside(&inside, 96, false, ret_prefix);
 }
 
 const char *net_addr_special(const struct net_addr *addr)

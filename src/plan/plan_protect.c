@@ -93,7 +93,7 @@ static int protect_entry(struct build *b, const char *path, enum protect_missing
 static int protect_names(struct build *b, const char *dir, const struct autorun_name *names)
 {
 	for (size_t i = 0; names[i].path; i++) {
-		enum protect_missing how = names[i].is_held ? PROTECT_HOLD : PROTECT_EXISTING;
+		enum protect_missing how = names[i].is_reserved ? PROTECT_HOLD : PROTECT_EXISTING;
 		const char *path = plan_join(b, dir, names[i].path);
 		int r;
 

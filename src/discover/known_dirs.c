@@ -110,7 +110,7 @@ static const char *rest_below(const char *dir, const char *path)
 	return path[len] == '/' ? path + len + 1 : path + len;
 }
 
-const char *places_below_home(const char *home, const char *path)
+const char *known_dirs_below_home(const char *home, const char *path)
 {
 	const char *rest = home ? rest_below(home, path) : NULL;
 
@@ -163,13 +163,13 @@ bool discover_tree_allowed(const char *home, const char *real_path)
 		if (path_is_within(collections[i].dir, real_path) &&
 		    depth_of(real_path) < collections[i].min_depth)
 			return false;
-	rest = places_below_home(home, real_path);
+	rest = known_dirs_below_home(home, real_path);
 	return !rest || is_allowed_below_home(rest);
 }
 
-bool places_is_managed(const char *home, const char *real_path)
+bool known_dirs_is_managed(const char *home, const char *real_path)
 {
-	const char *rest = places_below_home(home, real_path);
+	const char *rest = known_dirs_below_home(home, real_path);
 	size_t i;
 
 	if (!rest)
