@@ -22,6 +22,7 @@ LISTS = [
     ("src/sys/meson.build", "sys_sources", "*.c"),
     ("src/seccomp/meson.build", "seccomp_sources", "*.c"),
     ("src/net/meson.build", "net_sources", "*.c"),
+    ("src/git/meson.build", "git_sources", "*.c"),
     ("src/policy/meson.build", "policy_sources", "*.c"),
     ("src/probe/meson.build", "probe_sources", "*.c"),
     ("src/discover/meson.build", "discover_sources", "*.c"),

@@ -26,7 +26,9 @@
 
 #include "base/err.h"
 #include "base/path.h"
-#include "launch/gitindex.h"
+#include "git/index.h"
+#include "git/links.h"
+#include "git/put_aside.h"
 #include "launch/launch.h"
 
 #define INDEX_MAX ((size_t)256 << 20)
@@ -101,8 +103,8 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 {
 	struct collector *c = ctx;
 	struct entries *e = c->entries;
-	bool is_link = (mode & GITINDEX_TYPE) == GITINDEX_LINK;
-	bool is_sparse = (mode & GITINDEX_TYPE) == GITINDEX_SPARSE_DIR;
+	bool is_link = (mode & GIT_INDEX_TYPE) == GIT_INDEX_LINK;
+	bool is_sparse = (mode & GIT_INDEX_TYPE) == GIT_INDEX_SPARSE_DIR;
 	struct entry *v;
 
 	if (len == 0) {
@@ -114,7 +116,7 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 	if (is_sparse && path[len - 1] == '/')
 		len--;
 	/* Git uses such a path as it stands, and writes none. */
-	if (!gitindex_path_is_clean(path, len))
+	if (!git_index_path_is_clean(path, len))
 		return is_link || is_sparse ? -EINVAL : 0;
 	v = grow(c->arena, e->v, e->n, &e->cap, sizeof(*v));
 	if (!v)
@@ -139,11 +141,11 @@ static int read_index(struct walk *w, int git_fd, const char *name, char **ret, 
 }
 
 /* Both halves of a split index; which entries of the base are replaced is not looked at. */
-static int collect_base(struct walk *w, int git_fd, const struct gitindex_info *info,
+static int collect_base(struct walk *w, int git_fd, const struct git_index_info *info,
 			unsigned hash_len, struct collector *c)
 {
-	char name[sizeof("sharedindex.") + 2 * GITINDEX_HASH_MAX], *data;
-	struct gitindex_info unused;
+	char name[sizeof("sharedindex.") + 2 * GIT_INDEX_HASH_MAX], *data;
+	struct git_index_info unused;
 	int at = snprintf(name, sizeof(name), "sharedindex."), r;
 	size_t len;
 
@@ -155,7 +157,7 @@ static int collect_base(struct walk *w, int git_fd, const struct gitindex_info *
 	/* An entry without a name takes one from the base: it could be any. */
 	c->wants_all = c->has_unnamed;
 	c->entries->is_split = true;
-	r = gitindex_read(data, len, hash_len, collect, c, &unused);
+	r = git_index_read(data, len, hash_len, collect, c, &unused);
 	free(data);
 	return r;
 }
@@ -179,10 +181,10 @@ static int collect_entries(struct walk *w, int git_fd, struct entries *ret)
 		return r == -ENOENT ? 0 : r;
 	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
 		struct collector c = { .arena = w->arena, .entries = &found };
-		struct gitindex_info info;
+		struct git_index_info info;
 		size_t n = found.n;
 
-		r = gitindex_read(data, len, hash_lens[i], collect, &c, &info);
+		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
 		if (r == 0 && info.has_base)
 			r = collect_base(w, git_fd, &info, hash_lens[i], &c);
 		if (r == 0)
@@ -254,7 +256,7 @@ static void add_denial(struct walk *w, const char *what, const char *target, con
 		.what = what,
 		.target = arena_strdup(arena, target),
 		.rule = "fs.protect",
-		.fix = held ? git_hold_fix(arena, held, path) : NULL,
+		.fix = held ? git_put_aside_undo(arena, held, path) : NULL,
 	};
 
 	if (denial.target)
@@ -277,7 +279,7 @@ static int hold_link(struct walk *w, int dir_fd, const char *full)
 {
 	const char *target = shown(w, w->repo->work_dir, full), *path, *held;
 	char suffix[32];
-	int r = git_hold_name(dir_fd, ".git", suffix, sizeof(suffix));
+	int r = git_put_aside(dir_fd, ".git", suffix, sizeof(suffix));
 
 	path = target ? arena_printf(w->arena, "%s/.git", target) : NULL;
 	held = path ? arena_printf(w->arena, "%s%s", path, suffix) : NULL;
@@ -290,7 +292,7 @@ static void hold_index(struct walk *w)
 {
 	const char *path = shown(w, w->repo->git_dir, "index"), *held;
 	char suffix[32];
-	int r = git_hold_name(w->repo->git_fd, "index", suffix, sizeof(suffix));
+	int r = git_put_aside(w->repo->git_fd, "index", suffix, sizeof(suffix));
 
 	held = path ? arena_printf(w->arena, "%s%s", path, suffix) : NULL;
 	if (held && r != -ENOENT)
@@ -521,7 +523,7 @@ static void hold_follower(void *ctx, int dir_fd, const char *name, const char *p
 	struct walk *w = ctx;
 	const char *target = shown(w, w->repo->git_dir, path), *held;
 	char suffix[32];
-	int r = git_hold_name(dir_fd, name, suffix, sizeof(suffix));
+	int r = git_put_aside(dir_fd, name, suffix, sizeof(suffix));
 
 	held = target ? arena_printf(w->arena, "%s%s", target, suffix) : NULL;
 	if (held)
@@ -540,7 +542,7 @@ static void check_repo(struct cordon_run *run, const struct plan_repo *repo, str
 	int r = 0;
 
 	if (!repo->below)
-		git_follow_search(repo->git_fd, &run->started_at, hold_follower, &w);
+		git_links_search(repo->git_fd, &run->started_at, hold_follower, &w);
 	/* Mostly it is the index of before, and need not be read again. */
 	if (!noted->is_blind && !noted->entries.is_split &&
 	    fstatat(repo->git_fd, "index", &st, 0) == 0 && is_same_file(&st, &noted->entries.index))

@@ -45,18 +45,6 @@ void git_print_done(struct git_print *print);
 int git_read_file(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_len);
 int git_open_path(int dir_fd, const char *path, unsigned long flags, unsigned long resolve);
 
-/* githold.c */
-/* Gives @name in @dir_fd another one; @suffix receives what was added. 0 or -errno. */
-int git_hold_name(int dir_fd, const char *name, char *suffix, size_t size);
-/* The command that takes it back; NULL when memory is out. */
-const char *git_hold_fix(struct arena *arena, const char *held, const char *path);
-
-/* gitfollow.c */
-/* Called for each symbolic link found: its directory, its name there, its path. */
-typedef void (*git_follow_found)(void *ctx, int dir_fd, const char *name, const char *path);
-/* Looks for links in a repository's own directory that have appeared since. */
-void git_follow_search(int git_fd, const struct timespec *since, git_follow_found found, void *ctx);
-
 /* gitlinks.c */
 struct cordon_run;
 struct cordon_error;

@@ -23,7 +23,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "base/gitconfig.h"
+#include "git/config.h"
 #include "base/path.h"
 #include "plan/placeholder.h"
 #include "plan/plan_protect.h"

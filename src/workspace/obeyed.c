@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/gitconfig.h"
+#include "git/config.h"
 #include "base/path.h"
 #include "workspace/changes_internal.h"
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/gitindex.h"
+#include "git/index.h"
 #include "launch/gitlinks.h"
 #include "tap.h"
 
@@ -32,7 +32,7 @@ static int see(void *ctx, uint32_t mode, const char *path, size_t len)
 }
 
 static int read_it(const void *data, size_t size, unsigned hash_len, struct got *got,
-		   struct gitindex_info *info)
+		   struct git_index_info *info)
 {
 	/* An exact copy, so that the address sanitizer sees a read past the end. */
 	void *copy = malloc(size ? size : 1);
@@ -42,7 +42,7 @@ static int read_it(const void *data, size_t size, unsigned hash_len, struct got 
 	if (!copy)
 		abort();
 	memcpy(copy, data, size);
-	r = gitindex_read(copy, size, hash_len, see, got, info);
+	r = git_index_read(copy, size, hash_len, see, got, info);
 	free(copy);
 	return r;
 }
@@ -111,7 +111,7 @@ static void extension(struct image *im, const char *sign, const void *body, size
 	put(im, body, len);
 }
 
-static int read_image(struct image *im, struct got *got, struct gitindex_info *info)
+static int read_image(struct image *im, struct got *got, struct git_index_info *info)
 {
 	put_zeros(im, 20);
 	return read_it(im->data, im->len, 20, got, info);
@@ -120,7 +120,7 @@ static int read_image(struct image *im, struct got *got, struct gitindex_info *i
 static void test_versions(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 
 	for (uint32_t v = 2; v <= 3; v++) {
@@ -146,7 +146,7 @@ static void test_versions(void)
 static void test_lengths_that_disagree(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 
 	for (int v = 2; v <= 4; v++) {
@@ -176,7 +176,7 @@ static void test_lengths_that_disagree(void)
 static void test_extended_flags(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 
 	begin(&im, 3, 1);
@@ -192,7 +192,7 @@ static void test_extended_flags(void)
 static void test_long_names(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	static char name[5000];
 	struct got got;
 
@@ -211,7 +211,7 @@ static void test_long_names(void)
 static void test_extensions(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	unsigned char hash[20];
 	struct got got;
 	size_t end;
@@ -257,7 +257,7 @@ static void test_extensions(void)
 static void test_blocks(void)
 {
 	static struct image im;
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 
 	for (int v = 2; v <= 4; v += 2) {
@@ -290,10 +290,10 @@ static void test_clean_paths(void)
 					   "a/..", "../a", "./a", "a/./b", "a/../b", "a/." };
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
-		CHECK_MSG(gitindex_path_is_clean(good[i], strlen(good[i])), "'%s'", good[i]);
+		CHECK_MSG(git_index_path_is_clean(good[i], strlen(good[i])), "'%s'", good[i]);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECK_MSG(!gitindex_path_is_clean(bad[i], strlen(bad[i])), "'%s'", bad[i]);
-	CHECK(!gitindex_path_is_clean("a\0b", 3));
+		CHECK_MSG(!git_index_path_is_clean(bad[i], strlen(bad[i])), "'%s'", bad[i]);
+	CHECK(!git_index_path_is_clean("a\0b", 3));
 }
 
 /* --- by git -------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ static size_t load(const char *name, unsigned char data[FILE_MAX])
 static void maltreat(const unsigned char *data, size_t size, unsigned hash_len)
 {
 	static unsigned char copy[FILE_MAX];
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 
 	for (size_t len = 0; len < size; len++)
@@ -361,7 +361,7 @@ static void test_what_git_writes(void)
 		{ "git -c index.threads=2 update-index --force-write-index", 20 },
 	};
 	static unsigned char data[FILE_MAX];
-	struct gitindex_info info;
+	struct git_index_info info;
 	struct got got;
 	size_t len;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/gitconfig.h"
+#include "git/config.h"
 
 #include <ctype.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The values of a git config that make git obey files elsewhere. */
-#ifndef BASE_GITCONFIG_H
-#define BASE_GITCONFIG_H
+#ifndef GIT_CONFIG_H
+#define GIT_CONFIG_H
 
 /* Nobody has longer ones; what is behind it is not looked at. */
 #define GIT_CONFIG_MAX ((size_t)64 << 10)

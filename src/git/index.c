@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "launch/gitindex.h"
+#include "git/index.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #define NAME_MASK 0x0fffu
 #define IEOT_BLOCK_BYTES 8
 
-struct reader {
+struct index_cursor {
 	const unsigned char *data;
 	size_t end; /* of what lies before the trailing hash */
 	size_t pos;
@@ -22,7 +22,7 @@ struct reader {
 	size_t ieot, ieot_end; /* table of blocks of entries, 0 = none */
 	bool has_link;
 	size_t name_len;
-	char name[GITINDEX_PATH_MAX]; /* version 4: the last one */
+	char name[GIT_INDEX_PATH_MAX]; /* version 4: the last one */
 };
 
 static uint32_t be32(const unsigned char *p)
@@ -36,7 +36,7 @@ static uint32_t be16(const unsigned char *p)
 }
 
 /* A number of version 4, seven bits a byte. */
-static int read_varint(struct reader *r, size_t *ret)
+static int read_varint(struct index_cursor *r, size_t *ret)
 {
 	size_t value;
 	unsigned c;
@@ -47,7 +47,7 @@ static int read_varint(struct reader *r, size_t *ret)
 	value = c & 127;
 	while (c & 128) {
 		/* More than any name has. */
-		if (r->pos >= r->end || value > GITINDEX_PATH_MAX)
+		if (r->pos >= r->end || value > GIT_INDEX_PATH_MAX)
 			return -EINVAL;
 		c = r->data[r->pos++];
 		value = ((value + 1) << 7) + (c & 127);
@@ -57,7 +57,7 @@ static int read_varint(struct reader *r, size_t *ret)
 }
 
 /* The name on disk; all of it, or in version 4 what differs from the last one. */
-static int read_name(struct reader *r, size_t start, uint32_t flags, const char **ret,
+static int read_name(struct index_cursor *r, size_t start, uint32_t flags, const char **ret,
 		     size_t *ret_len)
 {
 	size_t keep = 0, strip, len, said = flags & NAME_MASK;
@@ -74,7 +74,7 @@ static int read_name(struct reader *r, size_t start, uint32_t flags, const char 
 		return -EINVAL;
 	len = (size_t)(nul - text) + keep;
 	/* Git goes by the length that is said; there must be only one. */
-	if (len >= GITINDEX_PATH_MAX || (said < NAME_MASK ? len != said : len < NAME_MASK))
+	if (len >= GIT_INDEX_PATH_MAX || (said < NAME_MASK ? len != said : len < NAME_MASK))
 		return -EINVAL;
 	if (r->version == 4) {
 		memcpy(r->name + keep, text, len - keep + 1);
@@ -93,7 +93,8 @@ static int read_name(struct reader *r, size_t start, uint32_t flags, const char 
 	return 0;
 }
 
-static int read_entry(struct reader *r, gitindex_fn *fn, void *ctx)
+static int read_entry(struct index_cursor *r,
+		      int (*fn)(void *ctx, uint32_t mode, const char *path, size_t len), void *ctx)
 {
 	size_t start = r->pos, fixed = STAT_BYTES + r->hash_len + 2, len;
 	uint32_t mode, flags;
@@ -109,7 +110,7 @@ static int read_entry(struct reader *r, gitindex_fn *fn, void *ctx)
 	return e < 0 ? e : fn(ctx, mode, name, len);
 }
 
-static int read_extension(struct reader *r, struct gitindex_info *info)
+static int read_extension(struct index_cursor *r, struct git_index_info *info)
 {
 	const unsigned char *sign = r->data + r->pos, *body = sign + EXTENSION_HEADER_BYTES;
 	size_t size;
@@ -121,7 +122,7 @@ static int read_extension(struct reader *r, struct gitindex_info *info)
 	if (size > r->end - r->pos)
 		return -EINVAL;
 	if (memcmp(sign, "link", 4) == 0) {
-		static const unsigned char none[GITINDEX_HASH_MAX];
+		static const unsigned char none[GIT_INDEX_HASH_MAX];
 
 		if (r->has_link || size < r->hash_len)
 			return -EINVAL;
@@ -142,7 +143,7 @@ static int read_extension(struct reader *r, struct gitindex_info *info)
  * Git finds the end of the entries by looking at a fixed place before the end of the file. That
  * must not lead it to other extensions than reading in order does.
  */
-static int check_end_of_entries(const struct reader *r)
+static int check_end_of_entries(const struct index_cursor *r)
 {
 	size_t size = EXTENSION_HEADER_BYTES + 4 + r->hash_len;
 	const unsigned char *p;
@@ -168,7 +169,7 @@ static int ignore_entry(void *ctx, uint32_t mode, const char *path, size_t len)
  * With several threads git reads the entries by blocks, each at its own offset and beginning with a
  * whole name. These must be the very entries that were read in order.
  */
-static int check_blocks(struct reader *r)
+static int check_blocks(struct index_cursor *r)
 {
 	uint64_t n = 0;
 	int e = 0;
@@ -199,14 +200,15 @@ static int check_blocks(struct reader *r)
 	return e == 0 && r->ieot && n != r->n_entries ? -EINVAL : e;
 }
 
-int gitindex_read(const void *data, size_t size, unsigned hash_len, gitindex_fn *fn, void *ctx,
-		  struct gitindex_info *ret)
+int git_index_read(const void *data, size_t size, unsigned hash_len,
+		   int (*fn)(void *ctx, uint32_t mode, const char *path, size_t len), void *ctx,
+		   struct git_index_info *ret)
 {
-	struct reader r = { .data = data, .pos = HEADER_BYTES, .hash_len = hash_len };
-	struct gitindex_info info = { .has_base = false };
+	struct index_cursor r = { .data = data, .pos = HEADER_BYTES, .hash_len = hash_len };
+	struct git_index_info info = { .has_base = false };
 	int e = 0;
 
-	if (hash_len > GITINDEX_HASH_MAX || size < HEADER_BYTES + hash_len ||
+	if (hash_len > GIT_INDEX_HASH_MAX || size < HEADER_BYTES + hash_len ||
 	    memcmp(data, "DIRC", 4) != 0)
 		return -EINVAL;
 	r.end = size - hash_len;
@@ -228,9 +230,9 @@ int gitindex_read(const void *data, size_t size, unsigned hash_len, gitindex_fn 
 	return e;
 }
 
-bool gitindex_path_is_clean(const char *path, size_t len)
+bool git_index_path_is_clean(const char *path, size_t len)
 {
-	if (len == 0 || len >= GITINDEX_PATH_MAX || memchr(path, 0, len))
+	if (len == 0 || len >= GIT_INDEX_PATH_MAX || memchr(path, 0, len))
 		return false;
 	for (size_t at = 0; at <= len;) {
 		const char *slash = at < len ? memchr(path + at, '/', len - at) : NULL;

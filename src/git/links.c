@@ -11,19 +11,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/gitlinks.h"
+#include "git/links.h"
 
 #define DEPTH_MAX 64
 #define ENTRIES_MAX 100000
 
 struct search {
 	struct timespec since;
-	git_follow_found found;
+	void (*found)(void *ctx, int dir_fd, const char *name, const char *path);
 	void *ctx;
 	unsigned entries;
 	char path[PATH_MAX]; /* of the directory being read, relative to the repository */
@@ -91,7 +92,9 @@ static void search_dir(struct search *s, int dir_fd, size_t path_len, int depth)
 	closedir(dir);
 }
 
-void git_follow_search(int git_fd, const struct timespec *since, git_follow_found found, void *ctx)
+void git_links_search(int git_fd, const struct timespec *since,
+		      void (*found)(void *ctx, int dir_fd, const char *name, const char *path),
+		      void *ctx)
 {
 	struct search s = { .since = *since, .found = found, .ctx = ctx };
 	int fd = openat(git_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

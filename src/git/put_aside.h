@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Putting aside: something gets another name after a run, under which git does not see it. */
+#ifndef GIT_PUT_ASIDE_H
+#define GIT_PUT_ASIDE_H
+
+#include <stddef.h>
+
+#include "base/arena.h"
+
+/* Gives @name in @dir_fd another one; @suffix receives what was added. 0 or -errno. */
+int git_put_aside(int dir_fd, const char *name, char *suffix, size_t size);
+/* The shell command that undoes it; NULL when memory is out. */
+const char *git_put_aside_undo(struct arena *arena, const char *aside, const char *path);
+
+#endif
