@@ -9,11 +9,11 @@
 #include <string.h>
 
 /* Part of the freestanding init, in no library. */
-#include "init/serve_parse.c" /* NOLINT(bugprone-suspicious-include) */
+#include "init/files/parse.c" /* NOLINT(bugprone-suspicious-include) */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* As serve.c takes it: a path that is not there as a whole is the end. */
+/* As server.c takes it: a path that is not there as a whole is the end. */
 static int take_path(const uint8_t **data, size_t *left, uint32_t len)
 {
 	/* An exact allocation, so that the address sanitizer sees one byte too many. */

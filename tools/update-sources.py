@@ -28,7 +28,7 @@ LISTS = [
     ("src/discover/meson.build", "discover_sources", "*.c"),
     ("src/workspace/meson.build", "workspace_sources", "*.c"),
     ("src/plan/meson.build", "plan_sources", "*.c"),
-    ("src/init/meson.build", "init_sources", "*.[cS]"),
+    ("src/init/meson.build", "init_sources", "**/*.c"),
     ("src/gateway/meson.build", "gateway_sources", "*.c"),
     ("src/launch/meson.build", "launch_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),

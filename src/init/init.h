@@ -57,7 +57,7 @@ struct init {
 	long watch_error; /* limits cannot be watched any more: the run must end */
 	int more_dead;	  /* there is more to reap */
 	int reader_pid;	  /* of a process of ours, 0 = there is none */
-	int counter_pid;  /* the same, of another (disk.c) */
+	int counter_pid;  /* the same, of another (watch/disk.c) */
 	int has_status;	  /* how the command ended is known */
 	struct wire_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
@@ -101,15 +101,9 @@ void start_payload(struct init *in); /* payload.c */
 void open_terminal(struct init *in);	/* before the command's process is made */
 long take_terminal(struct init *in);	/* by that process; the master goes to the supervisor */
 void release_terminal(struct init *in); /* once that process is there */
-/* broker.c: what init does in the guest's place at level landlock. All of it does nothing at the
- * other level. */
-long broker_prepare(struct init *in); /* before the command's process is made */
-int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */
-void broker_release(void);	      /* once that process has it */
-void broker_stop(void);		      /* returns when nothing will be changed any more */
-void open_signals(struct init *in);   /* reaper.c */
-void watch_mounts(struct init *in);   /* reaper.c: once the view is complete */
-void sweep_scratch(const char *path); /* sweep.c */
+void open_signals(struct init *in);	/* reaper.c */
+void watch_mounts(struct init *in);	/* reaper.c: once the view is complete */
+void sweep_scratch(const char *path);	/* sweep.c */
 void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
 void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
 	__attribute__((noreturn)); /* janitor.c */

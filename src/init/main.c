@@ -8,7 +8,7 @@
 #include <linux/sched.h>
 #include <linux/time.h>
 
-#include "init/watch.h"
+#include "init/watch/watch.h"
 #include "sys/freestanding.h"
 #include "sys/raw.h"
 

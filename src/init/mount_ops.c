@@ -10,7 +10,7 @@
 #include <linux/random.h>
 #include <linux/stat.h>
 
-#include "init/disk.h"
+#include "init/watch/watch.h"
 #include "sys/raw.h"
 
 #define AT_RECURSIVE_TREE 0x8000

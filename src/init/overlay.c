@@ -20,7 +20,7 @@
 #include <linux/fcntl.h>
 #include <linux/mount.h>
 
-#include "init/disk.h"
+#include "init/watch/watch.h"
 #include "sys/raw.h"
 
 #define DETACH 2

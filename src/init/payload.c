@@ -20,9 +20,9 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
-#include "init/broker.h"
-#include "init/cgroup.h"
-#include "init/serve.h"
+#include "init/broker/broker.h"
+#include "init/files/files.h"
+#include "init/watch/watch.h"
 #include "seccomp/seccomp.h"
 #include "sys/raw.h"
 #include "sys/vfork.h"

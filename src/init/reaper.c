@@ -13,9 +13,9 @@
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
-#include "init/cgroup.h"
+#include "init/broker/broker.h"
 #include "init/tree.h"
-#include "init/watch.h"
+#include "init/watch/watch.h"
 #include "sys/raw.h"
 
 #define SIGTERM_NR 15

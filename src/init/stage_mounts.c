@@ -17,7 +17,7 @@
 #include <linux/mount.h>
 #include <linux/openat2.h>
 
-#include "init/disk.h"
+#include "init/watch/watch.h"
 #include "init/mount_ops.h"
 #include "sys/raw.h"
 

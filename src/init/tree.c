@@ -43,7 +43,7 @@ void tree_note_error(struct init *in, long r)
 		in->proc_error = r;
 }
 
-/* Ours, also for the reader (reader.h), which is not us. Needs CONFIG_PROC_CHILDREN. */
+/* Ours, also for the reader (watch/exact_count.h), which is not us. Needs CONFIG_PROC_CHILDREN. */
 static const char *own_children(const struct init *in, char ret[PROC_PATH_MAX])
 {
 	return proc_path_in(in->own_pid, "task", in->own_pid, "children", ret);

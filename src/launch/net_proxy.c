@@ -3,7 +3,7 @@
  * Level landlock: the port that the proxy variables name.
  *
  * The listener is made before the plan is, which needs to know its port, and is then init's
- * (init/broker_connect.c). Nobody but init can get through it: whoever else connects is turned
+ * (init/broker/connect.c). Nobody but init can get through it: whoever else connects is turned
  * away.
  */
 #include "launch/net_proxy.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Part of the freestanding init, in no library; nothing in it needs one. */
-#include "init/broker_addr.c"
+#include "init/broker/addr.c"
 
 #include "base/macros.h"
 #include "tests/lib/tap.h"

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 /* Part of the freestanding init, in no library; nothing in it needs one. */
-#include "init/broker_call.c"
+#include "init/broker/call.c"
 
 #include "base/macros.h"
 #include "tests/lib/tap.h"

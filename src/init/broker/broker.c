@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The broker: changes of metadata at level `landlock`; and connect(), see connect.c.
+ *
+ * Theory of operation. Landlock knows no right for chmod, chown and utime, so at a level that has
+ * nothing but Landlock the filter takes these calls from the guest and hands them to us: we stay
+ * outside its domain and its filter, with the same ids. We copy the path out of the guest's memory
+ * once, walk it ourselves from the guest's directory, pin what it leads to, look whether that
+ * object lies inside a write grant, change it through the pin, and tell the guest the outcome.
+ *
+ * Should: do for objects inside write grants what the kernel would have done.
+ * Mustn't: let the kernel go on with the guest's call (its memory may have changed); judge by
+ * anything but the identity of kernel objects; keep init from its work. Whatever goes wrong on the
+ * way is a refusal.
+ *
+ * It is a thread of its own, the only one init ever has: a change waits for the lock of the file's
+ * inode, which a guest that writes gigabytes at once can hold for long, and the supervisor's orders
+ * must not wait with it. A thread and not a process, since the kernel's ptrace scope (Yama) lets us
+ * read the memory of descendants only. It makes no system call that counts as a step of set-up, and
+ * shares nothing with the main thread but struct broker: filled before it starts, two flags after.
+ *
+ * The task that asks is pinned by its directory in /proc, opened before the kernel is asked whether
+ * the request still stands: a number that now belongs to somebody else cannot be meant. A machine
+ * on which the listener cannot be had (a filter around us refuses it, one exists already, /proc is
+ * not there) runs the same filter without it, and the kernel refuses these calls (ENOSYS). A run
+ * that shall have a network does not start there.
+ */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/openat2.h>
+#include <linux/sched.h>
+
+#include "init/broker/broker.h"
+#include "init/broker/parts.h"
+#include "seccomp/seccomp.h"
+#include "sys/raw.h"
+#include "uapi/landlock.h"
+
+#define PROC_MAGIC 0x9fa0
+#define SOCKET_TYPE (5 | 02000000) /* SEQPACKET, CLOEXEC */
+#define AF_UNIX_NR 1
+#define AF_INET_NR 2
+#define STACK_BYTES 32768
+#define STOP_TRIES 1000
+#define THREAD_FLAGS                                                                               \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
+#define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
+
+static struct broker_root roots[BROKER_ROOTS_MAX]; /* by itself: zeroes take no room in the image */
+static struct broker broker = { .proc_fd = -1,
+				.self_fds = -1,
+				.socket_fd = -1,
+				.child_socket = -1,
+				.proxy_fd = -1,
+				.gateway_fd = -1,
+				.roots = roots };
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
+	*fd = -1;
+}
+
+/* /proc must be procfs, and its numbers the ones we are told. */
+static int open_proc(struct broker *b)
+{
+	/* struct statfs; nothing but the type, its first word, is of interest. */
+	long fs[16];
+	char own[16], seen[16];
+	long n;
+
+	b->proc_fd = (int)raw4(__NR_openat, AT_FDCWD, "/proc",
+			       O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
+	if (b->proc_fd < 0 || raw2(__NR_fstatfs, b->proc_fd, fs) < 0 || fs[0] != PROC_MAGIC)
+		return 0;
+	broker_number("", (uint32_t)raw0(__NR_getpid), own);
+	n = raw4(__NR_readlinkat, b->proc_fd, "self", seen, sizeof(seen));
+	if (n <= 0 || (size_t)n != str_len(own))
+		return 0;
+	for (long i = 0; i < n; i++) {
+		if (own[i] != seen[i])
+			return 0;
+	}
+	b->self_fds =
+		(int)raw4(__NR_openat, b->proc_fd, "self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	return b->self_fds >= 0;
+}
+
+/* The identity of a rule's object, as the plan gives it or else as it is now. */
+static int find_root(const struct init *in, const struct plan_op *op, struct broker_root *ret)
+{
+	const struct open_how how = { .flags = O_PATH | O_CLOEXEC,
+				      .resolve = RESOLVE_NO_MAGICLINKS | RESOLVE_NO_SYMLINKS };
+	struct statx st;
+	int fd;
+	long r;
+
+	if (op->flags & PLAN_IDENTITY) {
+		*ret = (struct broker_root){ op->ino, op->dev_major, op->dev_minor };
+		return 1;
+	}
+	fd = (int)raw4(__NR_openat2, AT_FDCWD, str_at(in, op->src), &how, sizeof(how));
+	if (fd < 0)
+		return 0;
+	r = broker_stat(fd, "", &st);
+	close_fd(&fd);
+	if (r < 0)
+		return 0;
+	*ret = (struct broker_root){ st.stx_ino, st.stx_dev_major, st.stx_dev_minor };
+	return 1;
+}
+
+static void find_roots(const struct init *in, struct broker *b)
+{
+	const struct plan_op *ops = (const void *)((const char *)in->plan + in->plan->ops_off);
+
+	for (uint32_t i = 0; i < in->plan->n_ops && b->n_roots < BROKER_ROOTS_MAX; i++) {
+		if (ops[i].type == PLAN_OP_RULE && (ops[i].access & WRITE_RIGHTS) &&
+		    find_root(in, &ops[i], &b->roots[b->n_roots]))
+			b->n_roots++;
+	}
+}
+
+/* Returns in the new thread's stead only when @fn does, and then ends it. */
+static long start_thread(void *stack_top, int (*fn)(void *), void *arg)
+{
+	register long no_tid __asm__("r10") = 0;
+	register long no_tls __asm__("r8") = 0;
+	register int (*call)(void *) __asm__("r12") = fn;
+	register void *call_arg __asm__("r13") = arg;
+	long ret;
+
+	__asm__ volatile("syscall\n\t"
+			 "test %%rax, %%rax\n\t"
+			 "jnz 1f\n\t"
+			 "xor %%ebp, %%ebp\n\t"
+			 "mov %%r13, %%rdi\n\t"
+			 "call *%%r12\n\t"
+			 "xor %%edi, %%edi\n\t"
+			 "mov %[nr_exit], %%eax\n\t"
+			 "syscall\n\t"
+			 "hlt\n"
+			 "1:"
+			 : "=a"(ret)
+			 : "a"((long)__NR_clone), "D"((long)THREAD_FLAGS), "S"(stack_top), "d"(0L),
+			   "r"(no_tid), "r"(no_tls), "r"(call),
+			   "r"(call_arg), [nr_exit] "i"(__NR_exit)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+/* What connect() needs. The listener was made by the supervisor, whose plan names its port. */
+static void prepare_net(struct init *in, struct broker *b)
+{
+	uint16_t address[8] = { 0 }; /* struct sockaddr_in: family, port, ... */
+	int size = sizeof(address);
+	long r = raw3(__NR_getsockname, in->proxy_fd, address, &size);
+
+	if (r == 0 && (address[0] != AF_INET_NR || address[1] == 0))
+		r = -EAFNOSUPPORT;
+	if (r < 0)
+		fail(in, STAGE_NET, 20, r);
+	r = await_gateway(in);
+	if (r < 0)
+		fail(in, STAGE_NET, 21, r);
+	b->proxy_port = (uint16_t)(address[1] << 8 | address[1] >> 8);
+	b->proxy_fd = in->proxy_fd;
+	b->gateway_fd = in->gateway_fd;
+	b->has_unix = seccomp_variant_has_unix(in->plan->filter);
+}
+
+long broker_prepare(struct init *in)
+{
+	static char stack[STACK_BYTES] __attribute__((aligned(16)));
+	struct broker *b = &broker;
+	int pair[2];
+	long r;
+
+	if (in->plan->level != PLAN_LEVEL_LANDLOCK)
+		return 0;
+	if (in->proxy_fd >= 0)
+		prepare_net(in, b);
+	if (!open_proc(b)) {
+		if (in->proxy_fd >= 0)
+			fail(in, STAGE_NET, 22, -ENOENT);
+		return 0;
+	}
+	b->uid = (uint32_t)raw0(__NR_getuid);
+	b->gid = (uint32_t)raw0(__NR_getgid);
+	find_roots(in, b);
+	r = raw4(__NR_socketpair, AF_UNIX_NR, SOCKET_TYPE, 0, pair);
+	if (r < 0)
+		return r;
+	b->socket_fd = pair[0];
+	b->child_socket = pair[1];
+#ifdef CORDON_FAULT_INJECTION
+	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
+		return -raw_fault_errno;
+#endif
+	r = start_thread(stack + sizeof(stack), broker_main, b);
+	return r < 0 ? r : 0;
+}
+
+int broker_socket(void)
+{
+	return broker.child_socket;
+}
+
+void broker_release(void)
+{
+	close_fd(&broker.child_socket);
+}
+
+void broker_stop(void)
+{
+	const struct {
+		long sec, nsec;
+	} pause = { 0, 1000000 };
+
+	__atomic_store_n(&broker.stopping, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < STOP_TRIES && __atomic_load_n(&broker.busy, __ATOMIC_SEQ_CST); i++)
+		raw_syscall(__NR_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The broker's thread: takes a request, does it or refuses it, answers. Theory: broker.c. */
+#include "init/init.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/ioctl.h>
+
+#include "init/broker/parts.h"
+#include "init/broker/thread_raw.h"
+
+#define TIME_OMIT ((1l << 30) - 2l)
+#define POLL_IN 0x1
+#define PAUSE_NS 100000000 /* when connections cannot be taken: no descriptors, no memory */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
+	*fd = -1;
+}
+
+static int is_valid(const struct broker *b, uint64_t id)
+{
+	return thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
+}
+
+/* Copies the path, once. A string that runs into a hole in memory is a bad address. */
+static long copy_path(int mem_fd, uint64_t address, char *ret)
+{
+	long n = thread4(__NR_pread64, mem_fd, ret, BROKER_PATH_MAX, address);
+
+	for (long i = 0; i < n; i++) {
+		if (!ret[i])
+			return 0;
+	}
+	return n == BROKER_PATH_MAX ? -ENAMETOOLONG : -EFAULT;
+}
+
+static long copy_times(int mem_fd, const struct broker_call *call, struct __kernel_timespec *ret)
+{
+	int64_t raw[4] = { 0, 0, 0, 0 };
+	size_t size = broker_times_size(call->format);
+
+	if (thread4(__NR_pread64, mem_fd, raw, size, call->times) != (long)size)
+		return -EFAULT;
+	return broker_times_convert(call->format, raw, ret);
+}
+
+/* What a call says beyond its registers. */
+struct request {
+	struct broker_call call;
+	struct __kernel_timespec times[2];
+	char path[BROKER_PATH_MAX];
+};
+
+static long copy_memory(int task_fd, struct request *req)
+{
+	int needs_times = req->call.action == BROKER_UTIME && req->call.times != 0;
+	int mem_fd;
+	long r = 0;
+
+	req->path[0] = 0;
+	if (req->call.by_fd && !needs_times)
+		return 0;
+	mem_fd = (int)thread4(__NR_openat, task_fd, "mem", O_RDONLY | O_CLOEXEC, 0);
+	if (mem_fd < 0)
+		return -EPERM;
+	if (needs_times)
+		r = copy_times(mem_fd, &req->call, req->times);
+	if (r == 0 && !req->call.by_fd)
+		r = copy_path(mem_fd, req->call.path, req->path);
+	close_fd(&mem_fd);
+	return r;
+}
+
+static long change(const struct broker *b, const struct request *req, int object_fd)
+{
+	const struct broker_call *call = &req->call;
+	struct statx st;
+	char number[16];
+	long r;
+
+	r = broker_check_inside(b, object_fd, &st);
+	if (r < 0)
+		return r;
+	switch (call->action) {
+	case BROKER_CHMOD:
+		r = broker_check_mode(st.stx_mode, call->mode);
+		if (r < 0)
+			return r;
+		broker_number("", (uint32_t)object_fd, number);
+		return thread3(__NR_fchmodat, b->self_fds, number, call->mode);
+	case BROKER_CHOWN:
+		if ((call->uid != BROKER_NO_ID && call->uid != b->uid) ||
+		    (call->gid != BROKER_NO_ID && call->gid != b->gid))
+			return -EPERM;
+		return thread5(__NR_fchownat, object_fd, "", call->uid, call->gid, AT_EMPTY_PATH);
+	case BROKER_UTIME:
+		return thread4(__NR_utimensat, object_fd, "", call->times ? req->times : 0,
+			       AT_EMPTY_PATH);
+	}
+	return -ENOSYS;
+}
+
+/* Setting neither time is no change, wherever the path may lead. */
+static int is_idle(const struct request *req)
+{
+	return req->call.action == BROKER_UTIME && req->call.times &&
+	       req->times[0].tv_nsec == TIME_OMIT && req->times[1].tv_nsec == TIME_OMIT;
+}
+
+static long handle_task(const struct broker *b, uint64_t id, int task_fd, struct request *req)
+{
+	int base_fd, object_fd;
+	long r;
+
+	/* From here on task_fd is the task that asked, or nobody. */
+	if (!is_valid(b, id))
+		return -EPERM;
+	r = copy_memory(task_fd, req);
+	if (r < 0)
+		return r;
+	if (is_idle(req))
+		return 0;
+	base_fd = (int)broker_open_base(task_fd, &req->call, req->path);
+	if (base_fd < 0)
+		return base_fd;
+	/* It waited all the while, so what was read is what it asked. */
+	if (!is_valid(b, id)) {
+		close_fd(&base_fd);
+		return -EPERM;
+	}
+	object_fd = (int)broker_open_object(base_fd, &req->call, req->path);
+	close_fd(&base_fd);
+	if (object_fd < 0)
+		return object_fd;
+	r = change(b, req, object_fd);
+	close_fd(&object_fd);
+	return r;
+}
+
+static long handle(const struct broker *b, const struct seccomp_notif *notif)
+{
+	static struct request req;
+	int is_connect = notif->data.nr == __NR_connect, task_fd;
+	char name[16];
+	long r = is_connect ? 0 : broker_decode(&notif->data, &req.call);
+
+	if (r < 0)
+		return r;
+	if (notif->pid == 0)
+		return -EPERM; /* not visible from here */
+	broker_number("", notif->pid, name);
+	task_fd = (int)thread4(__NR_openat, b->proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+	if (task_fd < 0)
+		return -EPERM;
+	if (!is_connect)
+		r = handle_task(b, notif->id, task_fd, &req);
+	else
+		r = is_valid(b, notif->id) ? broker_connect(b, notif, task_fd) : -EPERM;
+	close_fd(&task_fd);
+	return r;
+}
+
+/* Waits for one request and answers it; <0 when there will be none any more. */
+static long serve(struct broker *b)
+{
+	/* Room to spare: the kernel writes as much as it knows. */
+	union {
+		struct seccomp_notif notif;
+		char room[512];
+	} in;
+	union {
+		struct seccomp_notif_resp resp;
+		char room[128];
+	} out;
+	long r;
+
+	memset(&in, 0, sizeof(in));
+	memset(&out, 0, sizeof(out));
+	r = thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &in);
+	if (r < 0)
+		/* ENOENT: the task that asked is dead already. */
+		return r == -ENOENT || r == -EINTR ? 0 : r;
+	__atomic_store_n(&b->busy, 1, __ATOMIC_SEQ_CST);
+	r = __atomic_load_n(&b->stopping, __ATOMIC_SEQ_CST) ? -EPERM : handle(b, &in.notif);
+	out.resp.id = in.notif.id;
+	out.resp.error = r < 0 ? (int32_t)r : 0;
+	if (r == BROKER_GO_ON && in.notif.data.nr == __NR_connect)
+		out.resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+	thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
+	__atomic_store_n(&b->busy, 0, __ATOMIC_SEQ_CST);
+	return 0;
+}
+
+/*
+ * With a network: waits until there is a request, and is a closed port meanwhile for whoever else
+ * connects to the proxy's. <0 when there will be no request any more.
+ */
+static long await_request(const struct broker *b)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll[2] = { { b->listener_fd, POLL_IN, 0 }, { b->proxy_fd, POLL_IN, 0 } };
+	const struct {
+		long sec, nsec;
+	} pause = { 0, PAUSE_NS };
+
+	for (;;) {
+		/* Without the second nobody is turned away for a moment. */
+		long r = thread5(__NR_ppoll, poll, poll[1].fd < 0 ? 1 : 2,
+				 poll[1].fd < 0 ? &pause : 0, 0, 8);
+
+		if (r < 0 && r != -EINTR)
+			return r;
+		if (r > 0 && poll[0].revents)
+			return poll[0].revents & POLL_IN ? 0 : -ENOENT;
+		poll[1].fd = poll[1].fd < 0 || broker_turn_away(b) == 0 ? b->proxy_fd : -1;
+	}
+}
+
+int broker_main(void *arg)
+{
+	struct broker *b = arg;
+
+	/* Ends without one when the command's process has executed or died and had none to send. */
+	b->listener_fd = (int)broker_receive_fd(b->socket_fd);
+	close_fd(&b->socket_fd);
+	while (b->listener_fd >= 0) {
+		if (b->proxy_fd >= 0 && await_request(b) < 0)
+			break;
+		if (serve(b) < 0)
+			break;
+	}
+	close_fd(&b->listener_fd);
+	return 0;
+}

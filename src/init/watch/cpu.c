@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CPU time of the whole tree, and its share of the CPUs.
+ *
+ * Two sums, each of which misses something and neither of which counts anything twice: what the
+ * living processes were seen to use from one look to the next (misses the last moments of a
+ * process), and what they and their parents have on their accounts (misses processes that nobody
+ * waits for). The larger one is what was used. In a control group the kernel adds it up.
+ *
+ * A share is held by stopping the tree when it has used more than its due, and letting it go on
+ * when that is made up for. Everything stops at the same time, so nobody inside can undo it but by
+ * a timer of the kernel's, which is noticed. Processes that the tree had stopped by itself stay
+ * stopped.
+ */
+#include <asm/unistd_64.h>
+#include <linux/resource.h>
+
+#include "init/watch/cpu.h"
+#include "init/procfs.h"
+#include "init/watch/idle.h"
+#include "init/tree.h"
+#include "init/watch/watch.h"
+#include "sys/raw.h"
+
+#define SIGSTOP_NR 19
+#define MS ((uint64_t)1000000)
+#define BUSY_NS (4 * MS)
+#define IDLE_NS (20 * MS)
+#define REST_NS (50 * MS)  /* what is used until the next look is made up for later */
+#define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
+#define TICK_NS (10 * MS)  /* USER_HZ */
+#define UNWAITED_NS (5 * MS)
+#define STOPPING_NS (40 * MS) /* until a stop has reached everybody */
+#define RESTLESS_NS (5 * MS)
+#define RESTLESS_MAX 100
+#define ACCOUNTS_NS (20 * MS)
+#define STOPPED_MAX 1024
+#define PARENTS_MAX 256	     /* in larger trees nobody waits for so many looks ... */
+#define PARENTS_NS (30 * MS) /* ... or so long */
+#define STAT_MAX 512
+
+struct seen {
+	int pid;
+	uint64_t used_ns;
+};
+
+static struct {
+	struct seen seen[TREE_MAX]; /* at the last look, in the order of that look */
+	int n_seen;
+	uint64_t observed_ns; /* what the living used, look by look */
+	uint64_t accounts_ns; /* what accounts had, when last asked */
+	uint64_t asked_ns;    /* when that was */
+	uint64_t last_ns;     /* when the last look was */
+	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
+	uint64_t used_last_ns;
+	uint64_t used_ns; /* in all, by the last look */
+	uint64_t noted;	  /* the tree that was looked at, for rest_since() */
+	int is_at_rest;
+	int is_stopped;
+	int n_restless; /* how often it ran although it was */
+	uint64_t stopped_ns;
+	int was_stopped[STOPPED_MAX]; /* by the tree itself */
+	int n_was_stopped;
+} cpu;
+
+void cpu_start(void)
+{
+	cpu.last_ns = now_ns();
+	cpu.credit_ns = (int64_t)BURST_NS;
+}
+
+static uint64_t timeval_ns(const struct __kernel_old_timeval *tv)
+{
+	return (uint64_t)tv->tv_sec * 1000000000u + (uint64_t)tv->tv_usec * 1000u;
+}
+
+/* What was waited for on our side. */
+static uint64_t collected(void)
+{
+	struct rusage usage;
+
+	memset(&usage, 0, sizeof(usage));
+	raw_syscall(__NR_getrusage, RUSAGE_CHILDREN, RAW_ARG(&usage), 0, 0, 0, 0);
+	return timeval_ns((const void *)&usage.ru_utime) +
+	       timeval_ns((const void *)&usage.ru_stime);
+}
+
+/* The state letter, the parent, and the CPU time of children it waited for. The name in front of
+ * them is the guest's and may contain anything; the last parenthesis ends it. */
+static char read_stat(struct init *in, int pid, uint64_t *ret_children_ns, int *ret_parent)
+{
+	char text[STAT_MAX], *s, state;
+	uint64_t field[15];
+	long n = proc_read(in->proc_fd, pid, "stat", text, sizeof(text));
+
+	*ret_children_ns = 0;
+	*ret_parent = 0;
+	for (s = text + (n > 0 ? n : 0); s > text && *s != ')'; s--)
+		;
+	if (s == text || s[1] != ' ')
+		return 0;
+	state = s[2];
+	if (proc_numbers(s + 3, field, 14) != 14)
+		return state;
+	*ret_parent = (int)field[0];
+	*ret_children_ns = (field[12] + field[13]) * TICK_NS;
+	return state;
+}
+
+static uint64_t seen_before(int pid, int hint)
+{
+	/* The kernel lists processes in one order, so it is near where it was. */
+	for (int i = 0; i < cpu.n_seen; i++) {
+		const struct seen *s = &cpu.seen[(hint + i) % cpu.n_seen];
+
+		if (s->pid == pid)
+			return s->used_ns;
+	}
+	return 0;
+}
+
+/* Takes one look; the accounts are asked now and then. Returns what the tree has used in all. */
+static uint64_t look(struct init *in, int with_accounts)
+{
+	static int pids[TREE_MAX];
+	static struct seen now[TREE_MAX];
+	uint64_t accounts = 0, children;
+	int n = tree_list(in, pids), parent;
+
+	cpu.noted = rest_note(pids, n);
+	for (int i = 0; i < n; i++) {
+		uint64_t used = rest_clock(pids[i]), before = seen_before(pids[i], i);
+
+		/* Less than before: the number has a new owner. */
+		cpu.observed_ns += used >= before ? used - before : used;
+		now[i].pid = pids[i];
+		now[i].used_ns = used;
+		if (with_accounts) {
+			read_stat(in, pids[i], &children, &parent);
+			accounts += used + children;
+		}
+	}
+	memcpy(cpu.seen, now, (size_t)n * sizeof(now[0]));
+	cpu.n_seen = n;
+	accounts += collected();
+	if (accounts > cpu.accounts_ns)
+		cpu.accounts_ns = accounts;
+	return cpu.accounts_ns > cpu.observed_ns ? cpu.accounts_ns : cpu.observed_ns;
+}
+
+int cpu_is_at_rest(void)
+{
+	return cpu.is_at_rest;
+}
+
+/*
+ * A parent that waits for its children may be told that one of them was stopped, unless it stops
+ * first. So parents are stopped before the rest, one after the other, as long as that is quick; the
+ * kernel lists them in the order in which they were made. Whoever came into being meanwhile is
+ * stopped with the rest.
+ */
+static void stop_parents(struct init *in, const int *pids, const int *parents, int n)
+{
+	const struct {
+		long sec, nsec;
+	} moment = { 0, 20000 };
+	uint64_t unused, give_up_ns = now_ns() + PARENTS_NS;
+	int parent;
+
+	for (int i = 0; i < n; i++) {
+		int has_children = 0;
+
+		for (int k = 0; k < n && !has_children; k++)
+			has_children = parents[k] == pids[i];
+		if (!has_children)
+			continue;
+		tree_signal_one(in, SIGSTOP_NR, i, pids, n);
+		while (now_ns() < give_up_ns) {
+			char state = read_stat(in, pids[i], &unused, &parent);
+
+			if (state == 'T' || state == 't' || state == 'Z' || state == 0)
+				break;
+			raw_syscall(__NR_nanosleep, RAW_ARG(&moment), 0, 0, 0, 0, 0);
+		}
+	}
+}
+
+static void stop(struct init *in)
+{
+	static int pids[TREE_MAX], parents[TREE_MAX];
+	uint64_t unused;
+	int n = tree_list(in, pids);
+
+	cpu.n_was_stopped = 0;
+	for (int i = 0; i < n; i++)
+		if (read_stat(in, pids[i], &unused, &parents[i]) == 'T' &&
+		    cpu.n_was_stopped < STOPPED_MAX)
+			cpu.was_stopped[cpu.n_was_stopped++] = pids[i];
+	if (n <= PARENTS_MAX)
+		stop_parents(in, pids, parents, n);
+	tree_signal(in, SIGSTOP_NR);
+	cpu.is_stopped = 1;
+}
+
+static void go_on(struct init *in)
+{
+	if (!cpu.is_stopped)
+		return;
+	tree_continue(in, cpu.was_stopped, cpu.n_was_stopped);
+	cpu.is_stopped = 0;
+}
+
+void cpu_release(struct init *in)
+{
+	go_on(in);
+	cpu.is_at_rest = 0;
+}
+
+/* How long the credit lasts if every CPU works for the tree. */
+static uint64_t until_spent(const struct init *in)
+{
+	uint64_t most = in->n_cpus * 1000, credit = (uint64_t)cpu.credit_ns, lasts_ns;
+
+	if (most <= in->limits.cpu_milli)
+		return REST_NS;
+	lasts_ns = credit * 1000 / (most - in->limits.cpu_milli);
+	if (lasts_ns < BUSY_NS)
+		return BUSY_NS;
+	return lasts_ns < REST_NS ? lasts_ns : REST_NS;
+}
+
+/*
+ * Timers of the kernel's can continue a stopped process, if it has asked for that signal. It is
+ * stopped again; a tree that keeps doing so does not accept its share.
+ */
+static void stay_stopped(struct init *in)
+{
+	tree_signal(in, SIGSTOP_NR);
+	if (++cpu.n_restless > RESTLESS_MAX)
+		in->report.limit = WIRE_LIMIT_CPU;
+}
+
+static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
+{
+	const int64_t milli = (int64_t)in->limits.cpu_milli;
+	int64_t spent = (int64_t)(used - cpu.used_last_ns);
+
+	cpu.credit_ns += (int64_t)(now - cpu.last_ns) * milli / 1000 - spent;
+	if (cpu.credit_ns > (int64_t)BURST_NS)
+		cpu.credit_ns = (int64_t)BURST_NS;
+	cpu.used_last_ns = used;
+	if (cpu.credit_ns < 0) {
+		/* What was used beyond the due is made up for after this time. */
+		uint64_t debt_ns = (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
+
+		if (!cpu.is_stopped) {
+			stop(in);
+			cpu.n_restless = 0;
+			cpu.stopped_ns = now;
+		} else if (spent > 0 && now - cpu.stopped_ns > STOPPING_NS) {
+			stay_stopped(in);
+		}
+		return debt_ns < RESTLESS_NS ? debt_ns : RESTLESS_NS;
+	}
+	go_on(in);
+	if (cpu.is_at_rest)
+		return REST_NS;
+	return spent > 0 ? until_spent(in) : IDLE_NS;
+}
+
+uint64_t cpu_observed_us(void)
+{
+	return cpu.observed_ns / 1000;
+}
+
+/*
+ * Until when the time that is left cannot be used up; sooner while something runs, since children
+ * that nobody waits for are only seen as long as they live.
+ */
+static uint64_t until_used_up(const struct init *in, uint64_t used)
+{
+	uint64_t left = (in->limits.cpu_time_ns - used) / in->n_cpus;
+	uint64_t most = cpu.is_at_rest ? REST_NS : UNWAITED_NS;
+
+	left = left < MS ? MS : left;
+	return left < most ? left : most;
+}
+
+uint64_t cpu_tick(struct init *in, uint64_t now)
+{
+	const struct wire_limits *l = &in->limits;
+	uint64_t user_us, system_us, used, next = REST_NS, until;
+	int with_accounts = now - cpu.asked_ns >= ACCOUNTS_NS;
+
+	/* A tree that we have stopped is about to go on. */
+	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);
+	if (cgroup_cpu_used(in, &user_us, &system_us)) {
+		cpu.is_at_rest = 0;
+		cpu.used_ns = (user_us + system_us) * 1000u;
+	} else if (!cpu.is_at_rest) {
+		cpu.used_ns = look(in, with_accounts);
+		if (with_accounts)
+			cpu.asked_ns = now;
+	}
+	used = cpu.used_ns;
+	if (l->cpu_time_ns && used >= l->cpu_time_ns) {
+		in->report.limit = WIRE_LIMIT_CPU_TIME;
+		return 0;
+	}
+	if (l->cpu_milli)
+		next = hold_share(in, used, now);
+	if (l->cpu_time_ns) {
+		until = until_used_up(in, used);
+		next = until < next ? until : next;
+	}
+	cpu.last_ns = now;
+	return next;
+}

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When to count, and what the figures mean.
+ *
+ * Counting walks through everything that was written, so it is done as seldom as the limit allows.
+ * A disk can only be filled so fast: the time that the room left would last is slept through. Then
+ * the file system is asked for its free blocks and inodes, which costs next to nothing, and only if
+ * they have fallen by half of what is left, or some time has passed in which something ran (others
+ * may give back what the run takes), everything is counted.
+ *
+ * Counted is what has a name in the layer (dir_usage.c) and what was deleted but is open
+ * (unlinked.c). What can be neither seen nor ruled out shows as growth of the whole file system: as
+ * far as the tree has places for it, growth that nothing else explains is the tree's. A directory
+ * that the guest has locked, even for its owner, which we are, is such a place, without a bound;
+ * opening it would need a change of its mode, under the guest's eyes. A neighbour's growth can thus
+ * be charged to a run that locks directories, but what lies in them is never forgotten.
+ *
+ * The count is made by a process of its own, in the same memory: a disk may be slow, and the guest
+ * can make much to count. Init goes on with everything else. If it takes too long, or the guest
+ * moves directories about so that it cannot be finished, all growth of the file system counts.
+ */
+#include "init/watch/disk.h"
+
+#include <asm/statfs.h>
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+#include <linux/fcntl.h>
+#include <linux/openat2.h>
+#include <linux/stat.h>
+
+#include "init/watch/unlinked.h"
+#include "init/watch/dir_usage.h"
+#include "init/mount_ops.h"
+#include "init/procfs.h"
+#include "init/watch/idle.h"
+#include "init/tree.h"
+#include "sys/raw.h"
+#include "sys/vfork.h"
+
+#define MS ((uint64_t)1000000)
+#define MIB ((uint64_t)1 << 20)
+#define WRITE_BYTES_PER_NS 2 /* one CPU, into the page cache */
+#define WRITE_CPUS_MAX 4     /* more do not write faster to one file system */
+#define INODE_NS 4000	     /* to make a file, on one CPU */
+#define SLACK_MIN (16 * MIB) /* the room is never taken for less: looking costs, too */
+#define SLACK_INODES 4096u
+#define NAME_BYTES 8192u /* what a new name makes dirty besides its data */
+#define TICK_MIN_NS MS
+#define TICK_REST_NS (50 * MS) /* while nothing runs */
+#define TICK_MAX_NS (250 * MS)
+#define COUNT_NS (250 * MS)	 /* at least so often ... */
+#define COUNT_BLIND_NS (50 * MS) /* ... where the file system tells little ... */
+#define COUNT_SHARE 20		 /* ... unless it takes more than one part in so many */
+#define FIND_NS (1000 * MS)	 /* so often it is looked for what has no name */
+#define WAIT_NS MS		 /* for a short count, before anything else is done */
+#define CHECK_NS (2 * MS)	 /* how often a longer one is looked after */
+#define PATIENCE_NS (3000 * MS)
+#define HURRY_NS (400 * MS) /* while the file system fills up */
+#define HURRY_CPU_NS (100 * MS)
+#define HURRY_MAX_NS (1500 * MS)
+#define END_NS (20 * MS)
+#define END_LONG_NS (400 * MS)
+#define SIGKILL_NR 9
+#define POLL_IN 1
+#define WAIT_FLAGS 0x40000001 /* WNOHANG, __WALL */
+
+struct amount {
+	uint64_t bytes, inodes;
+};
+
+/* Of the count that is under way, or was. */
+static struct {
+	struct init in;		 /* errors of its looks are not init's */
+	const struct init *live; /* the real one */
+	struct amount used, total, outside, start, base, hidden, own;
+	int is_done, is_looked, is_blind, is_moving;
+} work;
+
+static struct {
+	struct amount limit;
+	struct amount used_start; /* of the file system, before the command ran */
+	struct amount used;	  /* of the file system, at the last count */
+	struct amount total;	  /* what the run is charged, by the last count */
+	struct amount start;	  /* what the workspace held before */
+	struct amount base;	  /* the part of it that is not charged: a copy's */
+	struct amount outside;	  /* of the file system, others' */
+	struct amount hidden;	  /* what was found that has no name */
+	struct amount own;	  /* what has one in directories that are kept */
+	struct amount uncounted;  /* growth at the end, for which there was no time */
+	struct amount margin;
+	uint64_t counted_ns, cost_ns, found_ns, began_ns;
+	uint64_t noted; /* by rest_note() */
+	int is_known;	/* what the workspace held before */
+	int is_copy;	/* the workspace is one, or there is none */
+	int has_inodes; /* the file system tells their number */
+	int pid_fd;	/* of a count that is under way; 0 = none */
+	int n_over;	/* counts in a row that were too high */
+	int is_blind;	/* something could not be looked into */
+	int is_moving;	/* the file system's use changed during the last count */
+} disk;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint64_t most(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+static uint64_t above(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+static struct amount amount_above(struct amount a, struct amount b)
+{
+	return (struct amount){ above(a.bytes, b.bytes), above(a.inodes, b.inodes) };
+}
+
+static struct amount amount_sum(struct amount a, struct amount b)
+{
+	return (struct amount){ a.bytes + b.bytes, a.inodes + b.inodes };
+}
+
+static struct amount amount_least(struct amount a, struct amount b)
+{
+	return (struct amount){ least(a.bytes, b.bytes), least(a.inodes, b.inodes) };
+}
+
+static int is_same(struct amount a, struct amount b)
+{
+	return a.bytes == b.bytes && a.inodes == b.inodes;
+}
+
+/* Has the file system's use grown by more than one part in @n of the margin since the count? */
+static int has_grown(struct amount used, unsigned n)
+{
+	struct amount grown = amount_above(used, disk.used);
+
+	return grown.bytes > disk.margin.bytes / n || grown.inodes > disk.margin.inodes / n;
+}
+
+static int is_over(struct amount a)
+{
+	return a.bytes > disk.limit.bytes || a.inodes > disk.limit.inodes;
+}
+
+static void close_fd(long fd)
+{
+	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* ---- counting ---- */
+
+/* Does an earlier one lie on the same file system? */
+static int is_seen(const struct init *in, int i)
+{
+	for (int k = 0; k < i; k++)
+		if (in->watched[k].devs[1] == in->watched[i].devs[1])
+			return 1;
+	return 0;
+}
+
+/* Of all file systems that are written to. */
+static long used_now(const struct init *in, struct amount *ret)
+{
+	struct statfs st;
+
+	*ret = (struct amount){ 0, 0 };
+	disk.has_inodes = 1;
+	for (int i = 0; i < in->n_watched; i++) {
+		long r;
+
+		if (is_seen(in, i))
+			continue;
+		r = raw_syscall(__NR_fstatfs, in->watched[i].fd, RAW_ARG(&st), 0, 0, 0, 0);
+		if (r < 0)
+			return r;
+		ret->bytes +=
+			above((uint64_t)st.f_blocks, (uint64_t)st.f_bfree) * (uint64_t)st.f_bsize;
+		ret->inodes += above((uint64_t)st.f_files, (uint64_t)st.f_ffree);
+		disk.has_inodes &= st.f_files != 0;
+	}
+	return 0;
+}
+
+/* What the workspace held when the run began: what it holds, but for what came since. */
+static struct amount held_before(struct amount named, struct amount used)
+{
+	if (disk.is_known)
+		return disk.start;
+	return amount_above(named, amount_above(used, disk.used_start));
+}
+
+/* Is it worth looking for what has no name? Always, where it decides, and now and then. */
+static int must_find(struct amount named, struct amount unexplained, uint64_t now)
+{
+	struct amount charged = amount_above(named, work.base);
+
+	return !is_over(charged) &&
+	       (unexplained.bytes > disk.margin.bytes / 8 ||
+		unexplained.inodes > disk.margin.inodes / 8 ||
+		is_over(amount_sum(charged, unexplained)) || now - disk.found_ns > FIND_NS);
+}
+
+static void add_hidden(struct amount named, struct amount before, int is_blind)
+{
+	struct amount unexplained = amount_above(amount_above(work.used, named), work.outside);
+	struct held held;
+
+	work.hidden = amount_least(disk.hidden, unexplained);
+	/* What is locked away would be forgotten when the run is over. */
+	work.is_looked = is_blind || must_find(named, unexplained, now_ns());
+	if (!work.is_looked)
+		return;
+	held_find(&work.in, work.live, &held);
+	/* That is data that is being copied up, unless it belongs to new names. */
+	held.room += above(held.dirty, above(named.inodes, work.start.inodes) * NAME_BYTES);
+	if (is_blind)
+		held.room = held.room_inodes = HELD_NO_BOUND;
+	/* What is behind a descriptor is there, whatever the file system's count did. */
+	work.hidden.bytes = most(held.bytes, least(unexplained.bytes, held.bytes + held.room));
+	work.hidden.inodes =
+		most(held.inodes, least(unexplained.inodes, held.inodes + held.room_inodes));
+	/* All was seen: the rest is others'. What came while we walked may not be. */
+	if (held.room == 0 && held.room_inodes == 0)
+		work.outside = amount_above(amount_least(before, work.used),
+					    amount_sum(named, work.hidden));
+}
+
+/* What has a name, in the workspace and in directories that are kept. */
+static long count_named(struct amount *ret_workspace, struct amount *ret_own, int *ret_is_blind)
+{
+	*ret_workspace = *ret_own = (struct amount){ 0, 0 };
+	*ret_is_blind = 0;
+	for (int i = 0; i < work.in.n_watched; i++) {
+		const struct watched *w = &work.in.watched[i];
+		struct amount *ret = w->is_own ? ret_own : ret_workspace;
+		struct layer_count layer;
+		long r = layer_count(w->fd, &layer);
+
+		if (r < 0)
+			return r;
+		*ret = amount_sum(*ret, (struct amount){ layer.bytes, layer.inodes });
+		*ret_is_blind |= layer.is_blind;
+	}
+	return 0;
+}
+
+/* Of a copy that is not charged which was there before: what came since may all be its own. */
+static struct amount base_of(struct amount workspace)
+{
+	if (!disk.is_copy)
+		return (struct amount){ 0, 0 };
+	if (disk.is_known)
+		return disk.base;
+	return amount_above(workspace, amount_above(work.used, disk.used_start));
+}
+
+static int count(void *arg)
+{
+	struct amount named, workspace, before;
+	int is_blind;
+
+	(void)arg;
+	work.in.counter_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
+	if (used_now(&work.in, &before) < 0 || count_named(&workspace, &work.own, &is_blind) < 0 ||
+	    used_now(&work.in, &work.used) < 0)
+		return 1;
+	named = amount_sum(workspace, work.own);
+	work.start = held_before(named, work.used);
+	work.outside = disk.is_known ? disk.outside : amount_above(disk.used_start, work.start);
+	work.base = base_of(workspace);
+	add_hidden(named, before, is_blind);
+	work.is_blind = is_blind;
+	work.is_moving = !is_same(before, work.used);
+	work.total = amount_above(amount_sum(named, work.hidden), work.base);
+	__atomic_store_n(&work.is_done, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static int wait_for_count(uint64_t ns)
+{
+	struct {
+		int fd;
+		short events, revents;
+	} poll = { disk.pid_fd, POLL_IN, 0 };
+	const struct {
+		long sec, nsec;
+	} timeout = { 0, (long)ns };
+
+	return raw_syscall(__NR_ppoll, RAW_ARG(&poll), 1, RAW_ARG(&timeout), 0, 8, 0) > 0;
+}
+
+static void begin_count(struct init *in, uint64_t now)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	static int pids[TREE_MAX];
+	long pid;
+
+	/* The memory's watch has notes of its own. */
+	disk.noted = in->limits.memory_bytes ? rest_noted() : rest_note(pids, tree_list(in, pids));
+	disk.began_ns = now;
+	work.in = *in;
+	work.live = in;
+	work.is_done = 0;
+	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &disk.pid_fd, count, 0);
+	if (pid < 0)
+		disk.pid_fd = 0;
+	else
+		in->counter_pid = (int)pid;
+}
+
+/* ---- judging ---- */
+
+static void set_margin(void)
+{
+	disk.margin.bytes =
+		above(disk.limit.bytes, disk.total.bytes) + most(disk.limit.bytes / 16, SLACK_MIN);
+	disk.margin.inodes = above(disk.limit.inodes, disk.total.inodes) +
+			     most(disk.limit.inodes / 16, SLACK_INODES);
+}
+
+/*
+ * A directory that was moved while we walked may have been counted twice: the file system's own
+ * growth has to agree, or a second count.
+ */
+static void judge(struct init *in)
+{
+	struct amount grown = amount_above(disk.used, disk.used_start);
+
+	if (!is_over(disk.total))
+		disk.n_over = 0;
+	else if (disk.n_over++ || is_over(amount_above(amount_sum(grown, disk.start), disk.base)))
+		in->report.limit = WIRE_LIMIT_DISK;
+}
+
+/* What cannot be counted is charged as the file system tells it, whose ever it is. */
+static void judge_growth(struct init *in)
+{
+	struct amount used;
+
+	if (used_now(in, &used) == 0 && has_grown(used, 1)) {
+		disk.total = amount_sum(disk.total, amount_above(used, disk.used));
+		in->report.limit = WIRE_LIMIT_DISK;
+	}
+}
+
+static void take_count(struct init *in, uint64_t now)
+{
+	disk.cost_ns = now - disk.began_ns;
+	disk.counted_ns = now;
+	if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE)) {
+		disk.total = work.total;
+		disk.used = work.used;
+		disk.start = work.start;
+		disk.base = work.base;
+		disk.outside = work.outside;
+		disk.hidden = work.hidden;
+		disk.own = work.own;
+		disk.is_blind = work.is_blind;
+		disk.is_moving = work.is_moving;
+		disk.is_known = 1;
+		if (work.is_looked)
+			disk.found_ns = now;
+		judge(in);
+	} else {
+		judge_growth(in);
+	}
+	set_margin();
+}
+
+static void reap_count(struct init *in)
+{
+	if (disk.pid_fd) {
+		close_fd(disk.pid_fd);
+		/* Or it would be taken for one of the tree's. */
+		raw_syscall(__NR_wait4, in->counter_pid, 0, WAIT_FLAGS, 0, 0, 0);
+	}
+	disk.pid_fd = in->counter_pid = 0;
+}
+
+/* 1 = there is a result. */
+static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns, uint64_t patience_ns)
+{
+	if (disk.pid_fd && !wait_for_count(wait_ns)) {
+		if (now - disk.began_ns <= patience_ns)
+			return 0;
+		raw_syscall(__NR_kill, in->counter_pid, SIGKILL_NR, 0, 0, 0, 0);
+		/* Nobody else may count in the same memory until it is gone. */
+		if (!wait_for_count(WAIT_NS)) {
+			judge_growth(in);
+			return 0;
+		}
+	}
+	reap_count(in);
+	take_count(in, now_ns());
+	return 1;
+}
+
+/* Could the tree be over its limit, by what is cheap to know? */
+static int is_due(uint64_t now, struct amount used)
+{
+	uint64_t since_ns = now - disk.counted_ns,
+		 often = most(COUNT_NS, disk.cost_ns * COUNT_SHARE);
+
+	if (!disk.is_known || disk.n_over)
+		return 1;
+	/* Others fill it, too: then counting must not be all that is done. */
+	if (has_grown(used, 1) || (since_ns > disk.cost_ns && has_grown(used, 2)))
+		return 1;
+	if (!disk.has_inodes)
+		often = most(COUNT_BLIND_NS, disk.cost_ns * COUNT_SHARE);
+	return since_ns >= often && !rest_since(disk.noted);
+}
+
+static uint64_t interval(const struct init *in)
+{
+	uint64_t cpus = least(in->n_cpus, WRITE_CPUS_MAX);
+	uint64_t bytes_ns = disk.margin.bytes / (WRITE_BYTES_PER_NS * cpus) / 2;
+	uint64_t inodes_ns = disk.margin.inodes * INODE_NS / cpus / 2;
+	uint64_t ns = least(least(bytes_ns, inodes_ns), TICK_MAX_NS);
+
+	if (!disk.has_inodes)
+		ns = least(ns, COUNT_BLIND_NS);
+	/* Nobody writes: there is time until somebody does, and is at full speed. */
+	if (rest_since(disk.noted))
+		return most(least(4 * ns, TICK_MAX_NS), TICK_REST_NS);
+	return most(ns, TICK_MIN_NS);
+}
+
+void disk_start(struct init *in, uint64_t now)
+{
+	const struct wire_limits *l = &in->limits;
+	char text[64];
+	long r;
+
+	disk.limit = (struct amount){ l->disk_bytes, l->disk_inodes };
+	disk.is_copy = in->layer_fd < 0;
+	r = used_now(in, &disk.used_start);
+	if (r < 0) {
+		in->watch_error = r;
+		return;
+	}
+	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
+	disk.used = disk.used_start;
+	/* A copy's part of it has to be counted. */
+	disk.is_known = l->held_bytes != WIRE_UNKNOWN && !(disk.is_copy && in->plan->workspace);
+	if (disk.is_known) {
+		disk.start = disk.total = (struct amount){ l->held_bytes, l->held_inodes };
+		disk.outside = amount_above(disk.used_start, disk.start);
+		if (!in->plan->workspace)
+			disk.own = disk.start;
+	}
+	disk.counted_ns = disk.found_ns = now;
+	set_margin();
+	/* A count will tell whether that is still so. */
+	disk.n_over = is_over(disk.total);
+}
+
+int disk_is_over(void)
+{
+	return disk.n_over > 0;
+}
+
+/* Less, while the file system fills up and the count has been at it, not only waiting for its turn.
+ */
+static uint64_t patience(const struct init *in, struct amount used)
+{
+	if (!has_grown(used, 1) || !in->counter_pid)
+		return PATIENCE_NS;
+	return rest_clock(in->counter_pid) > HURRY_CPU_NS ? HURRY_NS : HURRY_MAX_NS;
+}
+
+uint64_t disk_tick(struct init *in, uint64_t now)
+{
+	struct amount used;
+	long r = used_now(in, &used);
+
+	if (r < 0) {
+		in->watch_error = r;
+		return TICK_MAX_NS;
+	}
+	if (!disk.pid_fd && is_due(now, used))
+		begin_count(in, now);
+	else if (!disk.pid_fd)
+		return interval(in);
+	if (!look_after_count(in, now, disk.began_ns == now ? WAIT_NS : 0, patience(in, used)))
+		return CHECK_NS;
+	return disk.n_over ? TICK_MIN_NS : interval(in);
+}
+
+/* Whatever the count under way has found by now is taken. */
+static void stop_count(struct init *in)
+{
+	if (!disk.pid_fd)
+		return;
+	raw_syscall(__NR_kill, in->counter_pid, SIGKILL_NR, 0, 0, 0, 0);
+	if (!wait_for_count(END_LONG_NS))
+		return;
+	reap_count(in);
+	if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
+		take_count(in, now_ns());
+}
+
+/*
+ * The last count; longer where it decides, or nothing is known yet. What it has no time for is told
+ * as growth, whose ever it is: short runs could fill a disk otherwise, one after the other.
+ */
+static void count_end(struct init *in)
+{
+	struct amount used, grown;
+	int decides;
+
+	stop_count(in);
+	if (used_now(in, &used) < 0)
+		return;
+	if (disk.is_known && !disk.is_moving && is_same(used, disk.used))
+		return;
+	grown = amount_above(used, disk.used);
+	decides = !disk.is_known || is_over(amount_sum(disk.total, grown));
+	if (!disk.pid_fd) {
+		begin_count(in, now_ns());
+		if (disk.pid_fd)
+			wait_for_count(decides ? END_LONG_NS : END_NS);
+		stop_count(in);
+		if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE))
+			return;
+	}
+	disk.uncounted = grown;
+}
+
+/* The tree is gone. What it left is told if that is quickly done. */
+void disk_end(struct init *in)
+{
+	uint32_t limit = in->report.limit; /* what ended it, if anything did */
+
+	if (!in->n_watched)
+		return;
+	count_end(in);
+	in->report.limit = limit;
+	if (is_over(amount_sum(disk.total, disk.uncounted)))
+		in->report.hits |= WIRE_HIT_WORKSPACE;
+	if (disk.is_blind && disk.uncounted.bytes == 0 && disk.uncounted.inodes == 0)
+		in->report.hits |= WIRE_HIT_LOCKED;
+	in->report.held_bytes = in->report.held_inodes = WIRE_UNKNOWN;
+	if (!disk.is_known)
+		return;
+	in->report.held_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
+	in->report.held_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
+	in->report.private_bytes = disk.own.bytes;
+	in->report.private_inodes = disk.own.inodes;
+	in->report.hidden_bytes = disk.hidden.bytes + disk.uncounted.bytes;
+	in->report.hidden_inodes = disk.hidden.inodes + disk.uncounted.inodes;
+}
+
+uint64_t disk_bytes(void)
+{
+	return disk.total.bytes + disk.uncounted.bytes;
+}

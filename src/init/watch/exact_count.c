@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/watch/exact_count.h"
+
+#include <asm/unistd_64.h>
+#include <linux/errno.h>
+
+#include "sys/raw.h"
+#include "sys/vfork.h"
+
+#define MS ((uint64_t)1000000)
+#define SLICE_NS (5 * MS)
+#define PATIENCE_NS (400 * MS)
+#define DYING_NS (20 * MS)
+#define SIGKILL_NR 9
+#define POLL_IN 1
+
+struct poll_entry {
+	int fd;
+	short events, revents;
+};
+
+static struct {
+	struct init *in;
+	struct memory result;
+	int is_done;
+	int pid_fd; /* of one that was given up and is not dead yet; 0 = none */
+} reader;
+
+static int count(void *arg)
+{
+	(void)arg;
+	memory_exact(reader.in, &reader.result);
+	__atomic_store_n(&reader.is_done, 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+static long wait_on(struct poll_entry *entries, int n, uint64_t ns)
+{
+	const struct {
+		long sec, nsec;
+	} timeout = { 0, (long)ns };
+
+	return raw_syscall(__NR_ppoll, RAW_ARG(entries), n, RAW_ARG(&timeout), 0, 8, 0);
+}
+
+static void bury(struct init *in, int pid_fd)
+{
+	raw_syscall(__NR_close, pid_fd, 0, 0, 0, 0, 0);
+	reader.pid_fd = in->reader_pid = 0;
+}
+
+/* Nobody else may count in the same memory until it is gone. */
+static int is_gone(struct init *in)
+{
+	struct poll_entry entry = { reader.pid_fd, POLL_IN, 0 };
+
+	if (reader.pid_fd == 0)
+		return 1;
+	if (wait_on(&entry, 1, 0) <= 0)
+		return 0;
+	bury(in, reader.pid_fd);
+	return 1;
+}
+
+static enum reader_result give_up(struct init *in, int pid_fd, enum reader_result result)
+{
+	struct poll_entry entry = { pid_fd, POLL_IN, 0 };
+
+	raw_syscall(__NR_kill, in->reader_pid, SIGKILL_NR, 0, 0, 0, 0);
+	reader.pid_fd = pid_fd;
+	if (wait_on(&entry, 1, DYING_NS) > 0)
+		bury(in, pid_fd);
+	return result;
+}
+
+enum reader_result reader_count(struct init *in, struct memory *ret)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	uint64_t began_ns = now_ns();
+	struct poll_entry entries[3] = { { 0, POLL_IN, 0 },
+					 { CTL_FD, POLL_IN, 0 },
+					 { in->supervisor_fd, POLL_IN, 0 } };
+	long pid;
+
+	if (!is_gone(in))
+		return READER_LATE;
+	reader.in = in;
+	reader.is_done = 0;
+	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &entries[0].fd, count, 0);
+	/* Not by ourselves, even if there is no process left: the guest may be waiting for that. */
+	if (pid < 0)
+		return READER_LATE;
+	in->reader_pid = (int)pid;
+	for (;;) {
+		uint64_t now;
+
+		wait_on(entries, 3, SLICE_NS);
+		if (entries[0].revents) {
+			bury(in, entries[0].fd);
+			if (!__atomic_load_n(&reader.is_done, __ATOMIC_ACQUIRE))
+				return READER_LATE;
+			*ret = reader.result;
+			return READER_DONE;
+		}
+		now = now_ns();
+		if (entries[1].revents || entries[2].revents || now >= in->limits.deadline_ns ||
+		    now >= in->kill_at_ns)
+			return give_up(in, entries[0].fd, READER_INTERRUPTED);
+		if (now - began_ns > PATIENCE_NS ||
+		    (in->limits.memory_bytes && memory_at_least(in) > in->limits.memory_bytes))
+			return give_up(in, entries[0].fd, READER_LATE);
+	}
+}

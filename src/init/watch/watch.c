@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When to look, and what to do about what is seen.
+ *
+ * Looking costs time, so it is done as seldom as the limit allows. Memory can only be filled so
+ * fast: the time that the room left would last at that speed is slept through. Then what costs next
+ * to nothing is asked: the machine's free memory, and the time that the tree has had on CPUs. Only
+ * if one of them could mean enough, or some time has passed, the tree is counted. A tree in which
+ * nothing has run since (idle.h) is not counted again, but for the look that is taken once a
+ * second.
+ */
+#include "init/watch/watch.h"
+
+#include <asm/unistd_64.h>
+#include <linux/sched/types.h>
+
+#include "init/watch/cpu.h"
+#include "init/watch/disk.h"
+#include "init/watch/memory.h"
+#include "init/procfs.h"
+#include "init/watch/exact_count.h"
+#include "init/watch/idle.h"
+#include "sys/raw.h"
+
+#define MS ((uint64_t)1000000)
+#define MIB ((uint64_t)1 << 20)
+#define FILL_BYTES_PER_NS 6  /* one CPU, with huge pages */
+#define FILL_CPUS_MAX 8	     /* more do not write faster to one machine's memory */
+#define WRITE_BYTES_PER_NS 4 /* what is written on the way, too */
+#define GROWN_NS (3 * MS)
+#define LOADAVG_MAX 128
+#define TICK_MIN_NS MS
+#define TICK_MAX_NS (50 * MS)
+#define COUNT_NS (20 * MS) /* at least so often, under a limit of memory ... */
+#define COUNT_SHARE 50	   /* ... unless counting would take more than one part in so many ... */
+#define COUNT_MAX_NS (100 * MS) /* ... but never less often */
+#define FIRST_LOOK_NS (4 * MS)
+#define LOOK_MAX_NS (1000 * MS)
+#define SLACK_MIN (64 * MIB)
+#define SLICE_NS (MS / 10)
+#define BLIND_MAX 5
+
+static struct {
+	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
+	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns;
+	uint64_t counted_at_ns, count_cost_ns;
+	uint64_t free_then;  /* the machine's free memory at the last count */
+	uint64_t margin;     /* what may be added before the limit is passed by too much */
+	uint64_t quick_peak; /* highest quick count that was looked at closely */
+	int is_tight;	     /* free memory says nothing */
+	uint64_t noted;	     /* the tree that was counted, for rest_since() */
+	uint64_t newest;     /* process, then */
+	int n_blind;	     /* looks in a row that saw nothing */
+} watch;
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* A quarter of what the limit may be passed by: the rest is for the time it takes to notice. */
+static uint64_t slack(const struct init *in)
+{
+	uint64_t quarter = in->limits.memory_bytes / 4;
+
+	return (quarter > SLACK_MIN ? quarter : SLACK_MIN) / 4;
+}
+
+static void note_tasks(struct init *in, const struct memory *m)
+{
+	if (m->tasks > in->report.procs)
+		in->report.procs = m->tasks;
+	if (in->limits.procs && m->tasks >= in->limits.procs)
+		in->report.hits |= WIRE_HIT_PROCS;
+	if (in->limits.end_at_procs && m->tasks > in->limits.end_at_procs)
+		in->report.limit = WIRE_LIMIT_PROCS;
+}
+
+static void note_disk(struct init *in)
+{
+	int full;
+	uint64_t bytes = memory_disk(in, &full) + disk_bytes();
+
+	if (bytes > in->report.disk_bytes)
+		in->report.disk_bytes = bytes;
+	if (full)
+		in->report.hits |= WIRE_HIT_DISK;
+}
+
+/* Nothing in the quick count is shared, a guess or a ceiling. */
+static int is_sure(const struct memory *m)
+{
+	return m->processes <= 1 && m->mapped == 0 && m->hidden == 0;
+}
+
+/* Returns what is used at most; a new peak, or a limit that seems broken, is counted exactly. */
+static uint64_t note_memory(struct init *in, struct memory *m)
+{
+	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
+	int is_peak = total > watch.quick_peak + watch.quick_peak / 16 + MIB;
+	/* The reader is a task, too, and must not take the command's last one for a figure. A
+	 * control group knows the peak itself. */
+	int has_room = in->cgroup_fds[0] < 0 &&
+		       (!in->limits.procs || m->tasks + 2 < in->limits.procs);
+
+	/* Looking closely takes time, in which a run that is over its limit goes on. */
+	if (limit && memory_least(m) > limit) {
+		total = memory_least(m);
+	} else if (!is_sure(m)) {
+		if (!(is_peak && has_room) && !(limit && total > limit))
+			return total;
+		if (total > watch.quick_peak)
+			watch.quick_peak = total;
+		switch (reader_count(in, m)) {
+		case READER_DONE:
+			total = memory_total(m);
+			break;
+		case READER_LATE: /* then everything counts in full, but not as a figure */
+			if (!limit || total <= limit)
+				return total;
+			break;
+		case READER_INTERRUPTED:
+			return limit && total > limit ? limit : total;
+		}
+	}
+	if (total > in->report.memory_bytes)
+		in->report.memory_bytes = total;
+	return total;
+}
+
+static void count_tree(struct init *in, uint64_t now)
+{
+	/* On a busy machine counting may take long, but it costs no more. */
+	uint64_t began_ns = rest_clock(0), total_ram, used, limit = in->limits.memory_bytes;
+	struct memory m;
+
+	memory_quick(in, &m);
+	watch.noted = m.noted;
+	note_tasks(in, &m);
+	used = note_memory(in, &m);
+	note_disk(in);
+	watch.counted_at_ns = now;
+	watch.count_cost_ns = rest_clock(0) - began_ns;
+	watch.free_then = memory_free(&total_ram);
+	watch.is_tight = watch.free_then < total_ram / 32 + 4 * slack(in);
+	if (limit && used > limit)
+		in->report.limit = WIRE_LIMIT_MEMORY;
+	else if (limit)
+		watch.margin = limit - used + slack(in);
+}
+
+/* The number that the newest process got. */
+static uint64_t newest_process(struct init *in)
+{
+	char text[LOADAVG_MAX];
+	uint64_t number = 0;
+	long n = proc_read(in->proc_fd, 0, "loadavg", text, sizeof(text));
+
+	while (n > 0 && text[n - 1] != ' ')
+		n--;
+	if (n > 0)
+		proc_numbers(text + n, &number, 1);
+	return number;
+}
+
+/*
+ * Free memory may stay the same while the tree grows, because others give some back. But nobody can
+ * fill memory without time on a CPU, and nobody unknown can have had any unless a process was made.
+ * (Without a pid namespace processes are made all the time, by others.)
+ */
+static int may_have_grown(struct init *in, uint64_t now)
+{
+	if (now - watch.counted_at_ns < GROWN_NS)
+		return 0;
+	if (rest_used_ns() * WRITE_BYTES_PER_NS > watch.margin / 2)
+		return 1;
+	return in->plan->level == PLAN_LEVEL_NAMESPACES && watch.margin < 4 * slack(in) &&
+	       newest_process(in) != watch.newest;
+}
+
+static void watch_memory(struct init *in, uint64_t now)
+{
+	uint64_t speed = (uint64_t)FILL_BYTES_PER_NS * least(in->n_cpus, FILL_CPUS_MAX);
+	uint64_t often = watch.count_cost_ns * COUNT_SHARE, ram, free_now = memory_free(&ram);
+
+	often = least(often < COUNT_NS ? COUNT_NS : often, COUNT_MAX_NS);
+	if (free_now + watch.margin / 2 < watch.free_then ||
+	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)) ||
+	    may_have_grown(in, now)) {
+		watch.newest = newest_process(in);
+		count_tree(in, now);
+	}
+	watch.memory_at_ns = watch.margin / speed;
+	if (watch.memory_at_ns < TICK_MIN_NS)
+		watch.memory_at_ns = TICK_MIN_NS;
+	watch.memory_at_ns = now_ns() + least(watch.memory_at_ns, TICK_MAX_NS);
+}
+
+/* For the receipt: often at first, when most happens, and seldom later. */
+static void look_around(struct init *in, uint64_t now)
+{
+	if (now - watch.counted_at_ns >= watch.look_ns / 2)
+		count_tree(in, now);
+	watch.look_ns = least(2 * watch.look_ns, LOOK_MAX_NS);
+	/* A tree that gets near its number of tasks is about to be refused one. */
+	if (in->limits.procs && in->report.procs * 2 > in->limits.procs)
+		watch.look_ns = least(watch.look_ns, FIRST_LOOK_NS * 4);
+	watch.look_at_ns = now + watch.look_ns;
+}
+
+/* CPUs that the tree can use: it may take back what a mask of the caller's left out. */
+static uint64_t count_cpus(void)
+{
+	uint64_t mask[16] = { 0 }, all[16], n_cpus = 0;
+	long n = raw_syscall(__NR_sched_getaffinity, 0, sizeof(mask), RAW_ARG(mask), 0, 0, 0), m;
+
+	memset(all, 0xff, sizeof(all));
+	raw_syscall(__NR_sched_setaffinity, 0, sizeof(all), RAW_ARG(all), 0, 0, 0);
+	m = raw_syscall(__NR_sched_getaffinity, 0, sizeof(all), RAW_ARG(all), 0, 0, 0);
+	for (long i = 0; i < m * 8; i++)
+		n_cpus += all[i / 64] >> (i % 64) & 1;
+	if (n > 0)
+		raw_syscall(__NR_sched_setaffinity, 0, n, RAW_ARG(mask), 0, 0, 0);
+	return n_cpus ? n_cpus : 1;
+}
+
+/*
+ * Our turns are short and must come soon. Since Linux 6.12 that can be said: a short slice is an
+ * early deadline. Other kernels do not listen.
+ */
+static void ask_for_short_slices(void)
+{
+	struct sched_attr attr = { .size = SCHED_ATTR_SIZE_VER0, .sched_runtime = SLICE_NS };
+
+	raw_syscall(__NR_sched_setattr, 0, RAW_ARG(&attr), 0, 0, 0, 0);
+}
+
+void watch_prepare(struct init *in)
+{
+	memory_start(in);
+	if (in->n_watched)
+		disk_start(in, now_ns());
+	if (in->watch_error)
+		fail(in, STAGE_LIMITS, 4, in->watch_error);
+}
+
+void watch_start(struct init *in)
+{
+	uint64_t now = now_ns();
+
+	if (in->limits.memory_bytes || in->limits.cpu_milli || in->limits.cpu_time_ns ||
+	    in->n_watched)
+		in->n_cpus = count_cpus();
+	in->report.procs = 1;
+	if (in->limits.memory_bytes || in->n_watched)
+		ask_for_short_slices();
+	cpu_start();
+	watch.look_ns = FIRST_LOOK_NS;
+	watch.look_at_ns = now + FIRST_LOOK_NS;
+	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
+	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
+									 : ~(uint64_t)0;
+	watch.disk_at_ns = in->n_watched ? now + FIRST_LOOK_NS : ~(uint64_t)0;
+	/* There is too much already: the run is not worth a moment. */
+	if (in->n_watched && disk_is_over())
+		watch.disk_at_ns = now;
+}
+
+/*
+ * A limit that nobody can watch does not hold. A machine that is short of files or memory for a
+ * moment is given that moment.
+ */
+static void note_blindness(struct init *in)
+{
+	if (!in->limits.memory_bytes && !in->limits.cpu_milli && !in->limits.cpu_time_ns &&
+	    !in->limits.end_at_procs)
+		return;
+	if (in->proc_error && ++watch.n_blind > BLIND_MAX)
+		in->watch_error = in->proc_error;
+	else if (!in->proc_error && in->proc_seen)
+		watch.n_blind = 0;
+}
+
+uint64_t watch_tick(struct init *in)
+{
+	uint64_t now = now_ns(), next;
+
+	in->proc_error = in->proc_seen = 0;
+	if (now >= watch.memory_at_ns)
+		watch_memory(in, now);
+	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
+		watch.cpu_at_ns = now + cpu_tick(in, now);
+	if (in->report.limit <= WIRE_LIMIT_WALL && now >= watch.disk_at_ns) {
+		uint64_t before = disk_bytes();
+
+		watch.disk_at_ns = now + disk_tick(in, now);
+		if (disk_bytes() > before)
+			note_disk(in);
+	}
+	if (now >= watch.look_at_ns)
+		look_around(in, now);
+	note_blindness(in);
+	/* Who can wait may as well come earlier: one wake-up does for both. */
+	if (cpu_is_at_rest())
+		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
+	next = least(least(watch.memory_at_ns, watch.cpu_at_ns),
+		     least(watch.look_at_ns, watch.disk_at_ns));
+	return next > now ? next - now : 0;
+}
+
+void watch_release(struct init *in)
+{
+	cpu_release(in);
+	watch.cpu_at_ns = ~(uint64_t)0;
+}
+
+void watch_end(struct init *in)
+{
+	disk_end(in);
+	note_disk(in);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watching the tree while it runs: the limits that no single system call can hold (time, memory and
+ * CPU of all processes together), and the figures of the receipt.
+ */
+#ifndef INIT_WATCH_WATCH_H
+#define INIT_WATCH_WATCH_H
+
+#include "init/init.h"
+
+/* Before anything runs: what is there already is not the command's. */
+void watch_prepare(struct init *in);
+/* When the command has been started. */
+void watch_start(struct init *in);
+/* Does what is due and notes the limit that was broken, if one was, in the report. Returns the
+ * nanoseconds until it wants to be called again. */
+uint64_t watch_tick(struct init *in);
+/* The tree was asked to end: it must be able to run for that. */
+void watch_release(struct init *in);
+/* The last look, when the tree is gone. */
+void watch_end(struct init *in);
+
+/* cpu.c: CPU time that processes of the tree were seen to use. */
+uint64_t cpu_observed_us(void);
+
+/* watched_dirs.c: the directories under limits.disk. */
+/* While the view is built: @dir_fd holds the layers of an overlay. */
+long disk_take_layers(struct init *in, int dir_fd);
+/* The same: @object_fd is a directory that is kept between runs, and appears at @path. */
+long disk_take_own(struct init *in, int object_fd, const char *path);
+/* When the view is complete: finds the workspace in it. */
+long disk_open(struct init *in);
+
+/*
+ * cgroup.c: the run's control group, of which init has three files and no path. Without one (no
+ * descriptors) all of this does nothing.
+ */
+/* Right before the command is started: what is used from now on is the command's, and its share of
+ * the CPUs holds. The watch then leaves that limit to the kernel. */
+long cgroup_begin(struct init *in);
+/* Notes it in the report if the limit of memory has killed a process. */
+void cgroup_check_memory(struct init *in);
+/* The tree shall end, for which it must be able to run. */
+void cgroup_release_cpu(struct init *in);
+/* CPU time of the tree without our own. 0 if there is no group to ask; nothing is changed then. */
+int cgroup_cpu_used(struct init *in, uint64_t *ret_user_us, uint64_t *ret_system_us);
+
+#endif
