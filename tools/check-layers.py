@@ -24,7 +24,12 @@ LAYERS = {
     "src/policy": 3,
     "src/probe": 3,
     "src/discover": 3,
-    "src/workspace": 3,
+    "src/workspace/tree": 3,
+    "src/workspace/store": 3,
+    "src/workspace/record": 3,
+    "src/workspace/changes": 3,
+    "src/workspace/commit": 3,
+    "src/workspace/export": 3,
     "src/plan": 4,
     "src/init": 5,
     "src/init/watch": 5,
@@ -42,6 +47,19 @@ SIBLINGS = {
     ("src/init/watch", "src/init"),
     ("src/init/broker", "src/init"),
     ("src/init/files", "src/init"),
+}
+
+# The rooms of a workspace: each knows those above it in this list; the last two not each other.
+SIBLINGS |= {
+    (f"src/workspace/{source}", f"src/workspace/{target}")
+    for source, targets in {
+        "store": ["tree"],
+        "record": ["tree", "store"],
+        "changes": ["tree", "store", "record"],
+        "commit": ["tree", "store", "record", "changes"],
+        "export": ["tree", "store", "record", "changes"],
+    }.items()
+    for target in targets
 }
 
 # Rooms within init know its core and not each other. The core knows one header of each.
@@ -131,12 +149,16 @@ def self_test():
         ("src/init/watch/a.c", '#include "init/watch/memory.h"', True),
         ("src/init/watch/a.c", '#include "init/broker/broker.h"', False),
         ("src/init/files/a.c", '#include "policy/policy.h"', False),
+        ("src/workspace/store/a.c", '#include "workspace/tree/x.h"', True),
+        ("src/workspace/tree/a.c", '#include "workspace/store/x.h"', False),
+        ("src/workspace/export/a.c", '#include "workspace/commit/x.h"', False),
+        ("src/workspace/a.c", "", False),
         ("src/newcomer/a.c", "", False),
         ("src/plan/a.c", '#include "nowhere/x.h"', False),
         ("cmd/cordon/a.c", '#include "base/x.h"', True),
         ("src/git/a.c", '#include "sys/x.h"', True),
         ("src/git/a.c", '#include "net/x.h"', False),
-        ("src/workspace/a.c", '#include "git/x.h"', True),
+        ("src/workspace/changes/a.c", '#include "git/x.h"', True),
         ("src/seccomp/a.c", '#include "seccomp/generated.h"', True),
         ("bindings/python/src/a.c", '#include "own.h"', True),
         ("bindings/python/src/a.c", "#include <cordon/error.h>", True),

@@ -10,7 +10,7 @@
 #include "out.h"
 #include "verbs.h"
 #include "workspace.h"
-#include "workspace/changes.h"
+#include "workspace/changes/changes.h"
 
 static int no_operands(const struct parsed *args, struct cordon_error *err)
 {

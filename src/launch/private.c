@@ -30,7 +30,7 @@
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
-#include "workspace/tree.h"
+#include "workspace/tree/tree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define HELD "held"

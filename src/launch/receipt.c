@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "launch/launch.h"
-#include "workspace/changes.h"
+#include "workspace/changes/changes.h"
 
 static void write_output(struct json_writer *w, const struct cordon_result *res)
 {

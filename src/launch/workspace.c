@@ -29,8 +29,8 @@
 #include "base/err.h"
 #include "base/path.h"
 #include "launch/launch.h"
-#include "workspace/record.h"
-#include "workspace/store.h"
+#include "workspace/changes/changes.h"
+#include "workspace/store/store.h"
 
 /* Not in every version of the kernel's header. */
 #define MAGIC_FUSE 0x65735546

@@ -20,7 +20,7 @@
 
 #include "base/path.h"
 #include "plan/plan_internal.h"
-#include "workspace/store.h"
+#include "workspace/store/store.h"
 
 bool plan_in_workspace(const struct build *b, const char *path)
 {

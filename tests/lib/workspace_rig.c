@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "workspace/record.h"
-#include "workspace/store.h"
-#include "workspace/tree.h"
+#include "workspace/changes/changes.h"
+#include "workspace/store/store.h"
+#include "workspace/tree/tree.h"
 
 static void join(char *ret, size_t size, const char *root, const char *path)
 {

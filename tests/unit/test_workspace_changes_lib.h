@@ -14,10 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "workspace/changes.h"
-#include "workspace/record.h"
-#include "workspace/store.h"
-#include "workspace/tree.h"
+#include "workspace/changes/changes.h"
+#include "workspace/commit/commit.h"
+#include "workspace/record/record.h"
+#include "workspace/store/store.h"
+#include "workspace/tree/tree.h"
 
 #include "tap.h"
 

@@ -14,8 +14,8 @@
 
 #include "base/strbuf.h"
 #include "tap.h"
-#include "workspace/export.h"
-#include "workspace/store.h"
+#include "workspace/export/export.h"
+#include "workspace/store/store.h"
 
 static char dir[] = "/tmp/ws-export-XXXXXX";
 static struct cordon_workspace *ws;

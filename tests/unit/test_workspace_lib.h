@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "tap.h"
-#include "workspace/cursor.h"
-#include "workspace/tree.h"
+#include "workspace/tree/cursor.h"
+#include "workspace/tree/tree.h"
 
 #define UNUSED_OK __attribute__((unused))
 #define ORDINARY_ID 65534

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "test_workspace_store_lib.h"
-#include "workspace/changes.h"
+#include "workspace/changes/changes.h"
 
 /* --- copies -------------------------------------------------------------------------------------
  */

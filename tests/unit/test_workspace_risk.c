@@ -2,7 +2,7 @@
 /* Which names and links deserve a second look. */
 #include <fcntl.h>
 
-#include "workspace/changes.h"
+#include "workspace/changes/changes.h"
 
 #include "tap.h"
 

@@ -4,7 +4,7 @@
 #define TESTS_UNIT_TEST_WORKSPACE_STORE_LIB_H
 
 #include "test_workspace_lib.h"
-#include "workspace/store.h"
+#include "workspace/store/store.h"
 
 static char state[128], base[256];
 static struct cordon_error err;

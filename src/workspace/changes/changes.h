@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a workspace changed, compared with its base as it is now.
+ *
+ * Only what lies in the upper layer (or, in a copy, what the guest touched since it was made: its
+ * ctime tells, which nobody can set) is looked at, so it costs as much as was changed and not as
+ * much as there is. A file that was written but is the same as before is no change.
+ *
+ * The changes are kept as a forest: a node has a name and a parent, since whole paths of deep trees
+ * would need space that grows with the square of the depth.
+ */
+#ifndef WORKSPACE_CHANGES_CHANGES_H
+#define WORKSPACE_CHANGES_CHANGES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include <cordon/workspace.h>
+
+#include "base/arena.h"
+#include "base/strbuf.h"
+
+#define WS_NO_NODE UINT32_MAX
+#define WS_CHANGES_MAX (4u << 20)
+
+struct ws_node {
+	const char *name;
+	uint32_t parent;	/* index of the directory's node, WS_NO_NODE = the root */
+	uint32_t from;		/* RENAMED: index of the node of the old path */
+	uint8_t kind;		/* enum cordon_change_kind; 0 = only a directory on the way */
+	uint8_t type, old_type; /* enum cordon_file_type */
+	bool is_opaque;		/* a directory whose base content is hidden */
+	bool is_renamed_away;	/* DELETED, and another node's `from`: not listed */
+	bool in_git;
+	bool is_obeyed; /* by git, as the user's config says */
+	uint16_t mode, old_mode, risks;
+	uint64_t size, old_size;
+	const char *target, *old_target;
+};
+
+/* In the order of a walk: a directory before what is in it, names sorted by bytes. */
+struct ws_changes {
+	struct arena arena;
+	struct ws_node *v;
+	size_t n, cap;
+};
+
+/* Collects. @ret is empty on failure. */
+int ws_collect(struct cordon_workspace *ws, struct ws_changes *ret, struct cordon_error *err);
+void ws_changes_done(struct ws_changes *changes);
+
+/* settle.c: after a run (locked): records the base for every change and clears is_dirty. *ret: the
+ * summary. Also called by whoever opens a workspace that nobody settled. @changes may be NULL; else
+ * they are handed over (caller frees). */
+int ws_settle(struct cordon_workspace *ws, struct cordon_summary *ret, struct ws_changes *changes,
+	      struct cordon_error *err);
+
+/* The path of a node into @sb (replacing what is there). */
+void ws_node_path(const struct ws_changes *changes, uint32_t node, struct strbuf *sb);
+/* The public form; @path and @from hold the strings. */
+void ws_node_change(const struct ws_changes *changes, uint32_t node, struct strbuf *path,
+		    struct strbuf *from, struct cordon_change *ret);
+/* Directories that are only added or only lost something are not counted and not in tables. */
+bool ws_node_is_listed(const struct ws_changes *changes, uint32_t node);
+
+void ws_summarise(const struct ws_changes *changes, struct cordon_summary *ret);
+
+struct json_writer;
+
+/* json.c: into an open object: the summary under its key; id, name, base ... */
+void ws_summary_json(struct json_writer *w, const struct cordon_summary *s);
+void ws_info_json(struct json_writer *w, const struct cordon_workspace_info *info);
+/* json.c: the array `changes`; the caller frees it with free(). NULL: too much, or no
+ * memory. */
+char *ws_changes_to_json(const struct ws_changes *changes);
+
+/* risk.c: @path is the whole relative path. The file is not looked at. */
+unsigned ws_risks(const char *path, const struct ws_node *node);
+/* Does @target, the text of a link at @path, lead out of the tree? By its text alone. */
+bool ws_link_leads_out(const char *path, const char *target);
+
+#endif

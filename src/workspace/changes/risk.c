@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a change deserves a second look.
+ *
+ * A walk knows the directory it is in and asks for one name at a time, because whole paths may be
+ * longer than anybody wants to read for each of many files.
+ */
+#include <limits.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "workspace/changes/collect.h"
+
+bool ws_is_bad_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	while (len > 0) {
+		uint32_t cp;
+		size_t n = utf8_decode(name, len, &cp);
+
+		if (n == 0 || utf8_is_control(cp))
+			return true;
+		name += n;
+		len -= n;
+	}
+	return false;
+}
+
+/*
+ * @depth: of the directory that the link is in. Behind a name ".." leads out, too: the name may be
+ * that of another link, and then it is not the way back.
+ */
+static bool leads_out(size_t depth, const char *target)
+{
+	bool has_name = false;
+
+	if (target[0] == '/')
+		return true;
+	while (*target) {
+		size_t len = strcspn(target, "/");
+
+		if (len == 2 && target[0] == '.' && target[1] == '.') {
+			if (depth == 0 || has_name)
+				return true;
+			depth--;
+		} else if (len > 0 && !(len == 1 && target[0] == '.')) {
+			has_name = true;
+		}
+		target += len;
+		target += *target == '/';
+	}
+	return false;
+}
+
+bool ws_link_leads_out(const char *path, const char *target)
+{
+	size_t depth = 0;
+
+	for (; *path; path++)
+		depth += *path == '/';
+	return leads_out(depth, target);
+}
+
+static unsigned risks_of_name(const struct autorun_dir *dir, const char *name,
+			      const struct ws_node *node)
+{
+	static const struct {
+		unsigned what, risk;
+	} map[] = {
+		{ AUTORUN_PROTECTED, CORDON_RISK_PROTECTED },
+		{ AUTORUN_CI, CORDON_RISK_CI },
+		{ AUTORUN_LOCKFILE, CORDON_RISK_LOCKFILE },
+		{ AUTORUN_STARTUP, CORDON_RISK_STARTUP },
+	};
+	/* A .git that was or becomes something else is no directory. */
+	bool is_dir =
+		(node->type == CORDON_FILE_NONE || node->type == CORDON_FILE_DIRECTORY) &&
+		(node->old_type == CORDON_FILE_NONE || node->old_type == CORDON_FILE_DIRECTORY);
+	bool is_link = node->type == CORDON_FILE_SYMLINK || node->old_type == CORDON_FILE_SYMLINK;
+	unsigned what = autorun_class(dir, name, is_dir, is_link), ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(map); i++) {
+		if (what & map[i].what)
+			ret |= map[i].risk;
+	}
+	return ret;
+}
+
+static bool is_new_program(const struct ws_node *node)
+{
+	if (node->type != CORDON_FILE_REGULAR || !(node->mode & 0111))
+		return false;
+	return node->kind == CORDON_CHANGE_ADDED || node->kind == CORDON_CHANGE_MODIFIED ||
+	       node->kind == CORDON_CHANGE_TYPE || (node->mode & 0111 & ~node->old_mode);
+}
+
+unsigned ws_risks_in(const struct autorun_dir *dir, size_t depth, const char *name,
+		     const struct ws_node *node)
+{
+	/* Attributes were looked at where the file was at hand. */
+	unsigned ret = node->risks & CORDON_RISK_ATTRIBUTE;
+
+	ret |= risks_of_name(dir, name, node);
+	if (node->is_obeyed)
+		ret |= CORDON_RISK_PROTECTED;
+	if (ws_is_bad_name(name))
+		ret |= CORDON_RISK_NAME;
+	if (node->type == CORDON_FILE_REGULAR && (node->mode & 06000))
+		ret |= CORDON_RISK_SETID;
+	if (node->type >= CORDON_FILE_FIFO)
+		ret |= CORDON_RISK_SPECIAL;
+	if (node->type == CORDON_FILE_SYMLINK && node->target && leads_out(depth, node->target))
+		ret |= CORDON_RISK_LINK_OUT;
+	if (is_new_program(node))
+		ret |= CORDON_RISK_EXECUTABLE;
+	return ret;
+}
+
+unsigned ws_risks(const char *path, const struct ws_node *node)
+{
+	/* Three names are as far back as a directory refers to. */
+	char names[4][NAME_MAX + 1];
+	struct autorun_dir dir = { 0 };
+	bool is_bad = false;
+	size_t depth = 0;
+
+	for (;;) {
+		size_t len = strcspn(path, "/");
+		char *name = names[depth % ARRAY_SIZE(names)];
+
+		if (len > NAME_MAX)
+			len = NAME_MAX;
+		memcpy(name, path, len);
+		name[len] = '\0';
+		path += strcspn(path, "/");
+		if (*path == '\0') {
+			unsigned ret = ws_risks_in(&dir, depth, name, node);
+
+			return is_bad ? ret | CORDON_RISK_NAME : ret;
+		}
+		is_bad = is_bad || ws_is_bad_name(name);
+		autorun_enter(&dir, name, &dir);
+		path++;
+		depth++;
+	}
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One name of the base gets something else, without losing what somebody wrote there at the same
+ * moment.
+ *
+ * The old file is never overwritten: it is exchanged with the new one, then looked at. Nobody can
+ * reach it by its name any more then, so if it is what was judged, and nobody has it open for
+ * writing, it can go. Otherwise both change places again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/macros.h"
+#include "sys/calls.h"
+#include "workspace/commit/commit.h"
+
+#define YOUNG_S 3		     /* longer than the steps in which any filesystem counts time */
+#define HASHED_MAX ((off_t)64 << 20) /* of what is larger the times have to do */
+#define SWAPS_MAX 100		     /* against somebody who does nothing but rename */
+
+static bool is_time_equal(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+/* The same object with the same content, as far as can be told from its inode. Renaming sets ctime
+ * on most filesystems, so it counts only before that. */
+static bool is_same(const struct stat *a, const struct stat *b, bool with_ctime)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
+	       a->st_size == b->st_size && is_time_equal(&a->st_mtim, &b->st_mtim) &&
+	       (!with_ctime || is_time_equal(&a->st_ctim, &b->st_ctim));
+}
+
+static int open_quietly(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool is_young(const struct stat *st)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return st->st_mtim.tv_sec >= now.tv_sec - YOUNG_S ||
+	       st->st_ctim.tv_sec >= now.tv_sec - YOUNG_S;
+}
+
+static int hash_of(int dir_fd, const char *name, struct ws_hash *ret)
+{
+	int fd, r;
+
+	fd = open_quietly(dir_fd, name);
+	if (fd < 0)
+		return fd;
+	r = ws_hash_file(fd, ret);
+	close(fd);
+	return r;
+}
+
+int place_look(int dir_fd, const char *name, struct arena *arena, struct commit_old **ret)
+{
+	struct commit_old old = { 0 };
+
+	*ret = NULL;
+	if (fstatat(dir_fd, name, &old.st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (S_ISREG(old.st.st_mode) && old.st.st_size <= HASHED_MAX && is_young(&old.st))
+		old.has_hash = hash_of(dir_fd, name, &old.hash) == 0;
+	*ret = arena_alloc(arena, sizeof(old));
+	if (!*ret)
+		return -ENOMEM;
+	**ret = old;
+	return 0;
+}
+
+/*
+ * A lease is only given while nobody has the file open for writing. Where it cannot be had for
+ * other reasons (another owner, a filesystem without leases) nothing is known.
+ */
+static bool is_being_written(int fd)
+{
+	/* Should somebody open another name of it meanwhile: a signal that nobody minds. */
+	if (fcntl(fd, F_SETSIG, SIGURG) < 0)
+		return false;
+	if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
+		return errno == EAGAIN;
+	(void)fcntl(fd, F_SETLEASE, F_UNLCK);
+	return false;
+}
+
+/* Is what now is called @name what was judged, and done with? */
+static bool is_as_judged(int dir_fd, const char *name, const struct commit_old *old)
+{
+	struct ws_hash hash;
+	struct stat st;
+	bool is_ok;
+	int fd;
+
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_same(&st, &old->st, false))
+		return false;
+	if (!S_ISREG(st.st_mode))
+		return true;
+	fd = open_quietly(dir_fd, name);
+	if (fd < 0)
+		/* Closed to us: its times have to do. */
+		return fd == -EACCES && !old->has_hash;
+	is_ok = !is_being_written(fd);
+	/* After the lease: a writer may have ended just before it. */
+	is_ok = is_ok && fstat(fd, &st) == 0 && is_same(&st, &old->st, false);
+	if (is_ok && old->has_hash)
+		is_ok = ws_hash_file(fd, &hash) == 0 &&
+			memcmp(&hash, &old->hash, sizeof(hash)) == 0;
+	close(fd);
+	return is_ok;
+}
+
+static bool is_untouched(int dir_fd, const char *name, const struct commit_old *old)
+{
+	struct stat st;
+
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&st, &old->st, true);
+}
+
+static int inode_of(int dir_fd, const char *name, ino_t *ret)
+{
+	struct stat st;
+
+	*ret = 0;
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	*ret = st.st_ino;
+	return 0;
+}
+
+static int drop(int dir_fd, const char *temp)
+{
+	int r = sys_unlinkat(dir_fd, temp, 0);
+
+	return r == -ENOENT ? 0 : r;
+}
+
+/* Gives up, with @r; @temp is a file of ours that nobody has seen. */
+static int give_up(int dir_fd, const char *temp, int r)
+{
+	int dropped = drop(dir_fd, temp);
+
+	return r != PLACE_CHANGED || dropped == 0 ? r : dropped;
+}
+
+/*
+ * Exchanges again: @temp holds somebody's file, @name had ours (@ours). If another file was renamed
+ * over ours in between, that one comes out, and has to go in again: whoever put it there meant to
+ * replace what we are about to put back. And so on.
+ */
+static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
+{
+	ino_t expected = ours, put = 0, out = 0;
+	int r;
+
+	for (int i = 0; i < SWAPS_MAX; i++) {
+		r = inode_of(dir_fd, temp, &put);
+		if (r < 0)
+			return r;
+		r = sys_renameat2(dir_fd, temp, name, RENAME_EXCHANGE);
+		if (r == -ENOENT) {
+			/* Deleted by somebody, while ours was there: it meant ours. */
+			r = drop(dir_fd, temp);
+			return r < 0 ? r : PLACE_CHANGED;
+		}
+		if (r == 0)
+			r = inode_of(dir_fd, temp, &out);
+		if (r < 0)
+			return r;
+		if (out == expected) {
+			r = drop(dir_fd, temp);
+			return r < 0 ? r : PLACE_CHANGED;
+		}
+		expected = put;
+	}
+	return -EBUSY;
+}
+
+/* Where names cannot be exchanged. */
+static int replace(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
+{
+	int r = PLACE_CHANGED;
+
+	if (is_as_judged(dir_fd, name, old))
+		r = sys_renameat2(dir_fd, temp, name, 0);
+	return r == 0 ? 0 : give_up(dir_fd, temp, r);
+}
+
+int place_over(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
+{
+	ino_t ours;
+	int r;
+
+	r = inode_of(dir_fd, temp, &ours);
+	if (r < 0)
+		return r;
+	if (!is_untouched(dir_fd, name, old))
+		return give_up(dir_fd, temp, PLACE_CHANGED);
+	r = sys_renameat2(dir_fd, temp, name, RENAME_EXCHANGE);
+	if (r == -EINVAL)
+		return replace(dir_fd, temp, name, old);
+	if (r < 0)
+		return give_up(dir_fd, temp, r == -ENOENT ? PLACE_CHANGED : r);
+	if (!is_as_judged(dir_fd, temp, old))
+		return put_back(dir_fd, temp, name, ours);
+	return drop(dir_fd, temp);
+}
+
+/* Renames unless there is something called @to. */
+static int rename_new(int dir_fd, const char *from, const char *to)
+{
+	ino_t ino;
+	int r;
+
+	r = sys_renameat2(dir_fd, from, to, RENAME_NOREPLACE);
+	if (r != -EINVAL)
+		return r;
+	r = inode_of(dir_fd, to, &ino);
+	if (r == 0)
+		return -EEXIST;
+	return r == -ENOENT ? sys_renameat2(dir_fd, from, to, 0) : r;
+}
+
+int place_new(int dir_fd, const char *temp, const char *name)
+{
+	int r = rename_new(dir_fd, temp, name);
+
+	if (r == 0)
+		return 0;
+	return give_up(dir_fd, temp, r == -EEXIST ? PLACE_CHANGED : r);
+}
+
+static int remove_dir(int dir_fd, const char *name)
+{
+	int r = sys_unlinkat(dir_fd, name, AT_REMOVEDIR);
+
+	if (r == -ENOENT)
+		return 0;
+	/* Something is in it, or it is another thing by now. */
+	return r == -ENOTEMPTY || r == -EEXIST || r == -ENOTDIR || r == -EBUSY ? PLACE_CHANGED : r;
+}
+
+int place_nothing(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
+{
+	int r;
+
+	if (S_ISDIR(old->st.st_mode))
+		return remove_dir(dir_fd, name);
+	if (!is_untouched(dir_fd, name, old)) {
+		ino_t ino;
+
+		return inode_of(dir_fd, name, &ino) == -ENOENT ? 0 : PLACE_CHANGED;
+	}
+	r = rename_new(dir_fd, name, temp);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (is_as_judged(dir_fd, temp, old))
+		return drop(dir_fd, temp);
+	r = rename_new(dir_fd, temp, name);
+	if (r == -EEXIST)
+		/* Somebody saved anew, over what we had taken away. */
+		r = drop(dir_fd, temp);
+	return r < 0 ? r : PLACE_CHANGED;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WORKSPACE_TREE_BIRTH_TIME_H
+#define WORKSPACE_TREE_BIRTH_TIME_H
+
+#include <stdbool.h>
+#include <time.h>
+
+/* When a file was made; false where the filesystem does not know. */
+bool file_born(int fd, struct timespec *ret);
+
+#endif

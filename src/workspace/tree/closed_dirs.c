@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What lies in directories that their owner has locked even for itself.
+ *
+ * Who has the owner's rights and no more cannot count it without opening them, which is done here
+ * for the moment of the visit. Names of directories wait on a stack of bytes, as for removing.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "workspace/tree/cursor.h"
+#include "workspace/tree/dents.h"
+#include "workspace/tree/tree.h"
+
+#define ENTRIES_MAX 2000000u /* to be looked at before it takes too long */
+#define STAT_BLOCK 512u
+#define NEED 0500
+#define NONE SIZE_MAX
+
+struct look {
+	struct cursor at;
+	struct dents dents;
+	char *names; /* each with its NUL */
+	size_t len, cap;
+	size_t *starts; /* of each level's names */
+	size_t starts_cap;
+	size_t locked; /* depth of the outermost locked directory that we are in */
+	unsigned entries;
+	struct tree_amount found;
+};
+
+static int push_name(struct look *l, const char *name)
+{
+	size_t size = strlen(name) + 1, cap = l->cap ? l->cap : 4096;
+	char *names;
+
+	while (cap < l->len + size)
+		cap *= 2;
+	if (cap > l->cap) {
+		names = realloc(l->names, cap);
+		if (!names)
+			return -ENOMEM;
+		l->names = names;
+		l->cap = cap;
+	}
+	memcpy(l->names + l->len, name, size);
+	l->len += size;
+	return 0;
+}
+
+static void add(struct look *l, const struct stat *st)
+{
+	uint64_t links = !S_ISDIR(st->st_mode) && st->st_nlink > 1 ? st->st_nlink : 1;
+
+	l->found.bytes += ((uint64_t)st->st_blocks * STAT_BLOCK + links - 1) / links;
+	l->found.inodes++;
+}
+
+static int take_entry(struct look *l, const char *name, unsigned char type)
+{
+	struct stat st;
+
+	if (++l->entries > ENTRIES_MAX)
+		return -E2BIG;
+	if (l->locked != NONE || type == DT_UNKNOWN) {
+		if (fstatat(l->at.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return errno == ENOENT ? 0 : -errno;
+		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+		if (l->locked != NONE)
+			add(l, &st);
+	}
+	return type == DT_DIR ? push_name(l, name) : 0;
+}
+
+/* The directory that the cursor has come to. */
+static int read_level(struct look *l)
+{
+	size_t depth = l->at.depth, cap = l->starts_cap ? l->starts_cap * 2 : 16;
+	unsigned char type;
+	const char *name;
+	ssize_t n = 0;
+	int r = 0;
+
+	if (depth >= l->starts_cap) {
+		size_t *starts = realloc(l->starts, cap * sizeof(*starts));
+
+		if (!starts)
+			return -ENOMEM;
+		l->starts = starts;
+		l->starts_cap = cap;
+	}
+	l->starts[depth] = l->len;
+	if (l->locked == NONE && depth > 0 && (l->at.levels[depth].mode & NEED) != NEED)
+		l->locked = depth;
+	while (r == 0 && (n = dents_read(l->at.fd, &l->dents)) > 0)
+		while (r == 0 && (name = dents_next(&l->dents, &type)))
+			r = take_entry(l, name, type);
+	return n < 0 ? (int)n : r;
+}
+
+static int go_down(struct look *l)
+{
+	size_t at = l->len - 1, start = l->starts[l->at.depth];
+	int r;
+
+	while (at > start && l->names[at - 1] != '\0')
+		at--;
+	r = cursor_down(&l->at, l->names + at);
+	l->len = at;
+	if (r == 0)
+		return read_level(l);
+	/* Gone, or something else by now. */
+	return r == -ENOENT || r == -ENOTDIR || r == -EXDEV ? 0 : r;
+}
+
+static int walk(struct look *l)
+{
+	int r = read_level(l);
+
+	while (r == 0) {
+		if (l->len > l->starts[l->at.depth]) {
+			r = go_down(l);
+			continue;
+		}
+		if (l->at.depth == 0)
+			break;
+		if (l->locked == l->at.depth)
+			l->locked = NONE;
+		r = cursor_up(&l->at);
+	}
+	return r;
+}
+
+int tree_locked(int dir_fd, struct tree_amount *ret)
+{
+	struct look *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return -ENOMEM;
+	l->at = (struct cursor)CURSOR_INIT;
+	l->locked = NONE;
+	r = cursor_start(&l->at, dir_fd, true);
+	if (r == 0)
+		r = walk(l);
+	cursor_done(&l->at);
+	*ret = l->found;
+	free(l->names);
+	free(l->starts);
+	free(l);
+	return r;
+}
