@@ -9,6 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/macros.h"
 
 /* In a project directory. */
@@ -241,11 +242,6 @@ static bool is_git_special(enum git_area area, const char *name, bool is_link)
 	return false;
 }
 
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
-
 /* Does the component [@pattern, @pattern + @len), which may have one *, mean @name? */
 static bool component_matches(const char *pattern, size_t len, const char *name)
 {
@@ -253,7 +249,7 @@ static bool component_matches(const char *pattern, size_t len, const char *name)
 	const char *star;
 
 	/* Most are told by the first byte. */
-	if (pattern[0] != '*' && lower(pattern[0]) != lower(name[0]))
+	if (pattern[0] != '*' && ascii_lower(pattern[0]) != ascii_lower(name[0]))
 		return false;
 	star = memchr(pattern, '*', len);
 	if (!star)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/ascii.h"
 #include "base/err.h"
 #include "base/utf8.h"
 
@@ -26,11 +27,6 @@ static int no_memory(struct reader *rd)
 	return cordon_err(rd->err, CORDON_E_NOMEM, 0, "out of memory");
 }
 
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static int at(const struct reader *rd, char c)
 {
 	return rd->pos < rd->end && *rd->pos == c;
@@ -38,7 +34,7 @@ static int at(const struct reader *rd, char c)
 
 static int at_digit(const struct reader *rd)
 {
-	return rd->pos < rd->end && is_digit(*rd->pos);
+	return rd->pos < rd->end && ascii_is_digit(*rd->pos);
 }
 
 /* Steps over one character of @bytes bytes that is no line's end. */
@@ -95,14 +91,11 @@ static int read_hex(struct reader *rd, uint32_t *ret)
 	int i;
 
 	for (i = 0; i < 4; i++) {
-		char c = rd->pos < rd->end ? *rd->pos : '\0';
+		int digit = rd->pos < rd->end ? ascii_hex_value(*rd->pos) : -1;
 
-		if (is_digit(c))
-			value = value << 4 | (uint32_t)(c - '0');
-		else if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-			value = value << 4 | (uint32_t)((c | 0x20) - 'a' + 10);
-		else
+		if (digit < 0)
 			return expected(rd, "four hexadecimal digits after \\u");
+		value = value << 4 | (uint32_t)digit;
 		take(rd, 1);
 	}
 	*ret = value;
@@ -253,7 +246,7 @@ static int read_number(struct reader *rd, struct json_value *value)
 
 	if (at(rd, '-'))
 		take(rd, 1);
-	if (at(rd, '0') && rd->end - rd->pos > 1 && is_digit(rd->pos[1]))
+	if (at(rd, '0') && rd->end - rd->pos > 1 && ascii_is_digit(rd->pos[1]))
 		return cordon_err(rd->err, CORDON_E_POLICY, 0,
 				  "a number must not have leading zeros");
 	r = skip_digits(rd);

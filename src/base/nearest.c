@@ -3,10 +3,7 @@
 
 #include <string.h>
 
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c + ('a' - 'A')) : c;
-}
+#include "base/ascii.h"
 
 static unsigned min3(unsigned a, unsigned b, unsigned c)
 {
@@ -29,11 +26,12 @@ unsigned nearest_distance(const char *a, const char *b, unsigned limit)
 		unsigned best = now[0] = (unsigned)i;
 
 		for (j = 1; j <= b_len; j++) {
-			unsigned same = lower(a[i - 1]) == lower(b[j - 1]);
+			unsigned same = ascii_lower(a[i - 1]) == ascii_lower(b[j - 1]);
 
 			now[j] = min3(now[j - 1] + 1, last[j] + 1, last[j - 1] + !same);
-			if (i > 1 && j > 1 && lower(a[i - 1]) == lower(b[j - 2]) &&
-			    lower(a[i - 2]) == lower(b[j - 1]) && before[j - 2] + 1 < now[j])
+			if (i > 1 && j > 1 && ascii_lower(a[i - 1]) == ascii_lower(b[j - 2]) &&
+			    ascii_lower(a[i - 2]) == ascii_lower(b[j - 1]) &&
+			    before[j - 2] + 1 < now[j])
 				now[j] = before[j - 2] + 1;
 			if (now[j] < best)
 				best = now[j];

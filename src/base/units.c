@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/ascii.h"
 #include "base/err.h"
 
 struct unit {
@@ -69,11 +70,6 @@ static const struct grammar counts = {
 	.bare_factor = 1,
 };
 
-static int is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
 static int bad(const struct grammar *g, const char *text, const char *why, struct cordon_error *err)
 {
 	return cordon_err(err, CORDON_E_POLICY, 0, "'%.64s' is not a %s: %s", text, g->kind, why);
@@ -99,7 +95,7 @@ static const char *find_misuse(const char *text)
 	if (strcasecmp(text, "nan") == 0 || strcasecmp(text, "inf") == 0 ||
 	    strcasecmp(text, "infinity") == 0)
 		return "it must be finite";
-	if (!is_digit(text[0]))
+	if (!ascii_is_digit(text[0]))
 		return "it must start with a digit";
 	return NULL;
 }
@@ -150,7 +146,7 @@ static int parse(const struct grammar *g, const char *text, int64_t *ret, struct
 	misuse = find_misuse(text);
 	if (misuse)
 		return bad(g, text, misuse, err);
-	for (; is_digit(*p); p++) {
+	for (; ascii_is_digit(*p); p++) {
 		if (__builtin_mul_overflow(whole, 10, &whole) ||
 		    __builtin_add_overflow(whole, *p - '0', &whole))
 			return bad(g, text, "it is too large", err);
@@ -158,9 +154,9 @@ static int parse(const struct grammar *g, const char *text, int64_t *ret, struct
 	if (*p == '.') {
 		if (!g->fractions)
 			return bad(g, text, "it must be a whole number", err);
-		if (!is_digit(*++p))
+		if (!ascii_is_digit(*++p))
 			return bad(g, text, "a digit must follow the point", err);
-		for (; is_digit(*p); p++) {
+		for (; ascii_is_digit(*p); p++) {
 			if (scale >= 1000000000)
 				return bad(g, text, "it has more than 9 decimals", err);
 			fraction = fraction * 10 + (*p - '0');

@@ -3,16 +3,7 @@
 
 #include <string.h>
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
+#include "net/text.h"
 
 static int parse_v4(const char *text, size_t len, uint8_t ret[4])
 {
@@ -25,7 +16,7 @@ static int parse_v4(const char *text, size_t len, uint8_t ret[4])
 		if (i > 0 && (pos == len || text[pos++] != '.'))
 			return -1;
 		start = pos;
-		for (; pos < len && pos - start < 3 && text[pos] >= '0' && text[pos] <= '9'; pos++)
+		for (; pos < len && pos - start < 3 && ascii_is_digit(text[pos]); pos++)
 			value = value * 10 + (unsigned)(text[pos] - '0');
 		/* A leading zero means octal to some readers. */
 		if (pos == start || value > 255 || (text[start] == '0' && pos - start > 1))
@@ -41,10 +32,10 @@ static int parse_group(const char *text, size_t len, size_t *pos)
 	size_t start = *pos;
 	int value = 0;
 
-	for (; *pos < len && hex_value(text[*pos]) >= 0; (*pos)++) {
+	for (; *pos < len && ascii_hex_value(text[*pos]) >= 0; (*pos)++) {
 		if (*pos - start == 4)
 			return -1;
-		value = value << 4 | hex_value(text[*pos]);
+		value = value << 4 | ascii_hex_value(text[*pos]);
 	}
 	return *pos == start ? -1 : value;
 }
@@ -139,16 +130,6 @@ int net_addr_parse(const char *text, size_t len, struct net_addr *ret)
 	return 0;
 }
 
-static char *put_decimal(char *out, unsigned value)
-{
-	if (value >= 100)
-		*out++ = (char)('0' + value / 100);
-	if (value >= 10)
-		*out++ = (char)('0' + value / 10 % 10);
-	*out++ = (char)('0' + value % 10);
-	return out;
-}
-
 static char *put_group(char *out, const uint8_t *bytes)
 {
 	unsigned value = (unsigned)bytes[0] << 8 | bytes[1];
@@ -192,7 +173,7 @@ char *net_addr_format(const struct net_addr *addr, char ret[NET_ADDR_TEXT_MAX])
 		for (int i = 0; i < 4; i++) {
 			if (i > 0)
 				*out++ = '.';
-			out = put_decimal(out, addr->bytes[i]);
+			out = text_put_number(out, addr->bytes[i]);
 		}
 		*out = '\0';
 		return ret;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
 #include "net/dns_wire.h"
 
 #define EDNS_SIZE 1232
@@ -107,7 +108,7 @@ static bool read_reverse_v4(const char *text, size_t len, struct net_addr *ret)
 	for (int i = 3; i >= 0; i--) {
 		unsigned value = 0, digits = 0;
 
-		for (; pos < len && text[pos] >= '0' && text[pos] <= '9'; pos++) {
+		for (; pos < len && ascii_is_digit(text[pos]); pos++) {
 			if (++digits > 3 || (digits == 2 && value == 0))
 				return false;
 			value = value * 10 + (unsigned)(text[pos] - '0');

@@ -3,13 +3,10 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define LABEL_MAX 63
 #define JUMPS_MAX 64
-
-static uint8_t lower(uint8_t c)
-{
-	return c >= 'A' && c <= 'Z' ? (uint8_t)(c | 0x20) : c;
-}
 
 int dns_name_read(const uint8_t *msg, size_t len, size_t pos, bool can_jump, struct dns_name *ret,
 		  size_t *ret_end)
@@ -40,7 +37,7 @@ int dns_name_read(const uint8_t *msg, size_t len, size_t pos, bool can_jump, str
 		    DNS_NAME_WIRE_MAX - out < (size_t)n + 1)
 			return -1;
 		for (size_t i = 0; i <= n; i++)
-			ret->bytes[out++] = lower(msg[pos++]);
+			ret->bytes[out++] = (uint8_t)ascii_lower((char)msg[pos++]);
 		if (n == 0)
 			break;
 	}
@@ -89,7 +86,7 @@ int dns_name_encode(const char *text, struct dns_name *ret)
 		if (text[i] != '.' && text[i] != '\0') {
 			if (out >= DNS_NAME_WIRE_MAX - 1)
 				return -1;
-			ret->bytes[out++] = lower((uint8_t)text[i]);
+			ret->bytes[out++] = (uint8_t)ascii_lower(text[i]);
 			continue;
 		}
 		if (out - label - 1 < 1 || out - label - 1 > LABEL_MAX)

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "net/http_text.h"
+#include "net/text.h"
 
-#define PORT_DIGITS_MAX 5
 #define HTTP_PORT 80
 
 /* What is only needed while a head is read. */
@@ -29,16 +29,9 @@ static enum http_result bad(struct http_head *head, const char *why)
 
 static int read_port(const char *text, size_t len, uint16_t *ret)
 {
-	unsigned value = 0;
+	int value = text_parse_number(text, len, UINT16_MAX);
 
-	if (len == 0 || len > PORT_DIGITS_MAX || text[0] == '0')
-		return -1;
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return -1;
-		value = value * 10 + (unsigned)(text[i] - '0');
-	}
-	if (value > UINT16_MAX)
+	if (value <= 0)
 		return -1;
 	*ret = (uint16_t)value;
 	return 0;

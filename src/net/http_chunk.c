@@ -2,17 +2,10 @@
 /* The lines of a chunked body: sizes and trailers. */
 #include "net/http.h"
 
+#include "base/ascii.h"
 #include "net/http_text.h"
 
 #define SIZE_DIGITS_MAX 16
-
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 0x20);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
 
 /* Where in a chunk's line we are. */
 enum state {
@@ -84,7 +77,7 @@ enum http_result http_read_chunk(const char *data, size_t len, size_t *ret_used,
 	uint64_t size = 0;
 
 	for (size_t i = 0; i < len; i++) {
-		int digit = state == IN_SIZE ? hex_digit(data[i]) : -1;
+		int digit = state == IN_SIZE ? ascii_hex_value(data[i]) : -1;
 
 		if (i >= HTTP_CHUNK_LINE_MAX)
 			return HTTP_TOO_LONG;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/http_text.h"
 
+#include "base/ascii.h"
+
 static bool is_space(char c)
 {
 	return c == ' ' || c == '\t';
-}
-
-static char lower(char c)
-{
-	return (char)(c >= 'A' && c <= 'Z' ? c | 0x20 : c);
 }
 
 bool http_is_token_char(char c)
@@ -31,7 +28,7 @@ bool http_is_token_char(char c)
 	case '~':
 		return true;
 	default:
-		return (c >= '0' && c <= '9') || (lower(c) >= 'a' && lower(c) <= 'z');
+		return ascii_is_digit(c) || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z');
 	}
 }
 
@@ -40,7 +37,7 @@ bool http_is_word(const char *text, size_t len, const char *word)
 	size_t i = 0;
 
 	for (; i < len && word[i]; i++) {
-		if (lower(text[i]) != word[i])
+		if (ascii_lower(text[i]) != word[i])
 			return false;
 	}
 	return i == len && !word[i];
@@ -51,7 +48,7 @@ bool http_is_like_word(const char *text, size_t len, const char *word)
 	size_t i = 0;
 
 	for (; i < len && word[i]; i++) {
-		if (lower(text[i]) != word[i] && !(text[i] == '_' && word[i] == '-'))
+		if (ascii_lower(text[i]) != word[i] && !(text[i] == '_' && word[i] == '-'))
 			return false;
 	}
 	return i == len && !word[i];

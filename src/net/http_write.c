@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "net/http_text.h"
+#include "net/text.h"
 
 #define NUMBER_MAX 20
 
@@ -44,14 +45,9 @@ static void put_field(struct writer *w, const char *name, const char *value)
 static void put_length(struct writer *w, uint64_t value)
 {
 	char digits[NUMBER_MAX + 1];
-	size_t i = sizeof(digits) - 1;
 
-	digits[i] = '\0';
-	do {
-		digits[--i] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value > 0);
-	put_field(w, "Content-Length", digits + i);
+	*text_put_number(digits, value) = '\0';
+	put_field(w, "Content-Length", digits);
 }
 
 /* Is the field named by a Connection field? */
@@ -70,8 +66,7 @@ static bool is_named(const struct http_head *head, const char *data, const struc
 			size_t j = 0;
 
 			while (word.len == name->len && j < word.len &&
-			       (a[j] == b[j] || (((a[j] ^ b[j]) == 0x20) && (a[j] | 0x20) >= 'a' &&
-						 (a[j] | 0x20) <= 'z')))
+			       ascii_lower(a[j]) == ascii_lower(b[j]))
 				j++;
 			if (word.len == name->len && j == word.len)
 				return true;

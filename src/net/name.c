@@ -3,22 +3,13 @@
 
 #include <string.h>
 
+#include "base/ascii.h"
+
 #define LABEL_MAX 63
-
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* No table and no library function: what a letter is must not depend on a locale. */
-static char lower(char c)
-{
-	return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
-}
 
 static bool is_label_byte(char c)
 {
-	return (c >= 'a' && c <= 'z') || is_digit(c) || c == '-' || c == '_';
+	return (c >= 'a' && c <= 'z') || ascii_is_digit(c) || c == '-' || c == '_';
 }
 
 /* Would a lenient reader of addresses take the (lower case) label for a number? */
@@ -27,7 +18,7 @@ static bool is_number(const char *label, size_t len)
 	bool is_hex = len >= 2 && label[0] == '0' && label[1] == 'x';
 
 	for (size_t i = is_hex ? 2 : 0; i < len; i++) {
-		if (!is_digit(label[i]) && !(is_hex && label[i] >= 'a' && label[i] <= 'f'))
+		if (!ascii_is_digit(label[i]) && !(is_hex && label[i] >= 'a' && label[i] <= 'f'))
 			return false;
 	}
 	return true;
@@ -54,7 +45,7 @@ int net_name_parse(const char *text, size_t len, char ret[NET_NAME_MAX + 1])
 	if (len == 0 || len > NET_NAME_MAX)
 		return -1;
 	for (size_t i = 0; i < len; i++)
-		ret[i] = lower(text[i]);
+		ret[i] = ascii_lower(text[i]);
 	ret[len] = '\0';
 	for (size_t i = 0; i <= len; i++) {
 		if (i < len && ret[i] != '.')

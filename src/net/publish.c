@@ -3,27 +3,14 @@
 
 #include <string.h>
 
+#include "net/text.h"
+
 #define TEXT_MAX 80
 
 static const struct net_addr here = { .bytes = { 127, 0, 0, 1 } };
 
 static const char grammar[] = "write PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT, and /tcp or "
 			      "/udp behind it if only one is meant";
-
-/* A decimal number without leading zeros. -1 if it is none, or no port. */
-static int parse_port(const char *text, size_t len)
-{
-	int value = 0;
-
-	if (len == 0 || len > 5 || (text[0] == '0' && len > 1))
-		return -1;
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return -1;
-		value = value * 10 + (text[i] - '0');
-	}
-	return value <= 65535 ? value : -1;
-}
 
 /* Behind the last @c, or 0 if there is none. */
 static size_t behind_last(const char *text, size_t len, char c)
@@ -69,7 +56,7 @@ static int parse_host_part(const char *text, size_t len, struct net_publish *ret
 			   const char **ret_why)
 {
 	size_t at = behind_last(text, len, ':');
-	int port = parse_port(text + at, len - at);
+	int port = text_parse_number(text + at, len - at, UINT16_MAX);
 
 	if (port < 0) {
 		*ret_why = "has a port on the host that is none";
@@ -118,7 +105,7 @@ int net_publish_parse(const char *text, struct net_publish *ret, const char **re
 		return -1;
 	}
 	at = behind_last(text, len, ':');
-	port = parse_port(text + at, len - at);
+	port = text_parse_number(text + at, len - at, UINT16_MAX);
 	if (port <= 0) {
 		*ret_why = "has a port inside that is none (1 to 65535)";
 		return -1;
@@ -130,27 +117,6 @@ int net_publish_parse(const char *text, struct net_publish *ret, const char **re
 	return 0;
 }
 
-static char *put(char *out, const char *text)
-{
-	while (*text)
-		*out++ = *text++;
-	return out;
-}
-
-static char *put_port(char *out, unsigned port)
-{
-	char digits[6];
-	size_t n = 0;
-
-	do {
-		digits[n++] = (char)('0' + port % 10);
-		port /= 10;
-	} while (port);
-	while (n)
-		*out++ = digits[--n];
-	return out;
-}
-
 char *net_publish_format(const struct net_publish *publish, char ret[NET_PUBLISH_TEXT_MAX])
 {
 	bool has_addr = !net_addr_equal(&publish->addr, &here);
@@ -159,20 +125,20 @@ char *net_publish_format(const struct net_publish *publish, char ret[NET_PUBLISH
 	if (has_addr) {
 		if (publish->addr.is_v6)
 			*out++ = '[';
-		out = put(out, net_addr_format(&publish->addr, text));
+		out = text_put(out, net_addr_format(&publish->addr, text));
 		if (publish->addr.is_v6)
 			*out++ = ']';
 		*out++ = ':';
 	}
 	if (has_addr || publish->host_port != publish->port) {
-		out = put_port(out, publish->host_port);
+		out = text_put_number(out, publish->host_port);
 		*out++ = ':';
 	}
-	out = put_port(out, publish->port);
+	out = text_put_number(out, publish->port);
 	if (!publish->udp)
-		out = put(out, "/tcp");
+		out = text_put(out, "/tcp");
 	else if (!publish->tcp)
-		out = put(out, "/udp");
+		out = text_put(out, "/udp");
 	*out = '\0';
 	return ret;
 }

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "net/text.h"
+
 #define PORT_DNS 53
 
 /* What is wrong, for the caller. */
@@ -46,26 +48,6 @@ static size_t count(const char *text, size_t len, char c)
 	return n;
 }
 
-static bool is_digit(char c)
-{
-	return c >= '0' && c <= '9';
-}
-
-/* A decimal number without leading zeros, at most @max. -1 if it is none. */
-static int parse_number(const char *text, size_t len, int max)
-{
-	int value = 0;
-
-	if (len == 0 || len > 5 || (text[0] == '0' && len > 1))
-		return -1;
-	for (size_t i = 0; i < len; i++) {
-		if (!is_digit(text[i]))
-			return -1;
-		value = value * 10 + (text[i] - '0');
-	}
-	return value <= max ? value : -1;
-}
-
 /* Sorted, each once. Returns -1 if there is no room. */
 static int add_port(struct net_rule *rule, uint16_t port)
 {
@@ -88,7 +70,7 @@ static int parse_port(const char *text, size_t len, bool is_deny, struct net_rul
 		      const struct refusal *to)
 {
 	static const char how[] = "ports are numbers from 1 to 65535, separated by commas";
-	int port = parse_number(text, len, 65535);
+	int port = text_parse_number(text, len, 65535);
 
 	if (len == 0)
 		return refuse(to, "has an empty place where a port should be", how);
@@ -119,35 +101,14 @@ static int parse_ports(const char *text, size_t len, bool is_deny, struct net_ru
 	}
 }
 
-static char *put(char *out, const char *text)
-{
-	while (*text)
-		*out++ = *text++;
-	return out;
-}
-
-static char *put_number(char *out, unsigned value)
-{
-	char digits[10];
-	size_t n = 0;
-
-	do {
-		digits[n++] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	while (n)
-		*out++ = digits[--n];
-	return out;
-}
-
 static char *put_network(char *out, const struct net_rule *rule)
 {
 	char text[NET_ADDR_TEXT_MAX];
 
-	out = put(out, net_addr_format(&rule->addr, text));
+	out = text_put(out, net_addr_format(&rule->addr, text));
 	if (rule->prefix < (rule->addr.is_v6 ? 128 : 32)) {
 		*out++ = '/';
-		out = put_number(out, rule->prefix);
+		out = text_put_number(out, rule->prefix);
 	}
 	return out;
 }
@@ -180,7 +141,7 @@ static int parse_network(const char *text, size_t len, size_t slash, struct net_
 		if (!ret->addr.is_v6 && count(text, slash, ':'))
 			return refuse(to, "is an IPv4 network in IPv6 form",
 				      "write it as an IPv4 network, such as 10.0.0.0/8");
-		prefix = parse_number(text + slash + 1, len - slash - 1, (int)max);
+		prefix = text_parse_number(text + slash + 1, len - slash - 1, (int)max);
 	}
 	if (prefix < 0 && count(text + slash, len - slash, ':'))
 		return refuse(to, "has ports behind an IPv6 network",
@@ -192,7 +153,7 @@ static int parse_network(const char *text, size_t len, size_t slash, struct net_
 	ret->prefix = (uint8_t)prefix;
 	if (cut_to_prefix(ret)) {
 		/* A rule for a network has no name: room for the hint. */
-		*put_network(put(ret->name, "the network is "), ret) = '\0';
+		*put_network(text_put(ret->name, "the network is "), ret) = '\0';
 		return refuse(to, "has bits set behind its prefix", ret->name);
 	}
 	if (ret->prefix == max && net_addr_special_net(&ret->addr, &named) &&
@@ -226,7 +187,7 @@ static int explain_host(const char *text, size_t len, const struct refusal *to)
 		last--;
 	while (last > 0 && text[last - 1] != '.')
 		last--;
-	if (last < len && is_digit(text[last]))
+	if (last < len && ascii_is_digit(text[last]))
 		return refuse(to, "is neither a host name nor a plain IPv4 address",
 			      "an IPv4 address is four decimal numbers without leading zeros: "
 			      "192.0.2.1");
@@ -337,18 +298,18 @@ char *net_rule_format(const struct net_rule *rule, char ret[NET_RULE_TEXT_MAX])
 	char *out = ret;
 
 	if (rule->type == NET_RULE_BELOW)
-		out = put(out, "*.");
+		out = text_put(out, "*.");
 	if (in_brackets)
 		*out++ = '[';
 	if (rule->type == NET_RULE_NETWORK)
 		out = put_network(out, rule);
 	else
-		out = put(out, rule->name);
+		out = text_put(out, rule->name);
 	if (in_brackets)
 		*out++ = ']';
 	for (size_t i = 0; i < rule->n_ports; i++) {
 		*out++ = i ? ',' : ':';
-		out = put_number(out, rule->ports[i]);
+		out = text_put_number(out, rule->ports[i]);
 	}
 	*out = '\0';
 	return ret;
