@@ -23,12 +23,14 @@ struct cordon_check_item {
 	const char *remedy; /* what to do about it, NULL = nothing to do */
 };
 
-/** Tries each layer for real, in throw-away processes. The caller frees *ret. */
+/** Tries each layer for real, in short-lived processes. Free *ret with cordon_check_free(). */
 int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret,
 		     struct cordon_error *err);
+/** Frees the check and its items. NULL is fine. */
 void cordon_check_free(struct cordon_check *check);
+/** How many items there are. */
 size_t cordon_check_count(const struct cordon_check *check);
-/** NULL past the end; lives as long as the check. */
+/** The item at index @i, NULL past the end. Valid until the check is freed. */
 const struct cordon_check_item *cordon_check_item(const struct cordon_check *check, size_t i);
 /** Best level a run can have here (enum cordon_level), 0 = none. */
 int cordon_check_level(const struct cordon_check *check);

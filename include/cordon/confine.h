@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process shuts itself in: no command, no init, no way back.
+ * A process confines itself: no command, no init, no way back.
  *
- * What a run at level landlock has, put on by the calling process itself: Landlock for the policy's
+ * The calling process applies to itself what a run at level landlock has: Landlock for the policy's
  * grants, the system call filter, resource limits, no capabilities, no new privileges. It holds for
  * the process and for everything it starts from then on.
  *
- * For programs that load what they need, then work on something that nobody vouches for: parsers,
+ * For programs that load what they need, then work on untrusted input: parsers,
  * converters, interpreters. Where a command can be started instead, cordon_run_start() does more.
  */
 #ifndef CORDON_CONFINE_H
@@ -26,7 +26,7 @@ extern "C" {
  *
  * Of @options (may be NULL) `cwd` and `home` count, as for a run; and `argv[0]` and `search_path`,
  * if argv is given: the program as it was started, for an interpreter that finds its installation
- * by that name (a virtual environment). Else it is what /proc/self/exe leads to.
+ * by that name (a virtual environment). Otherwise it is the target of /proc/self/exe.
  *
  * What holds afterwards:
  * - fs.read and fs.write, with the defaults of a run: the system's programs and libraries, the
@@ -46,10 +46,10 @@ extern "C" {
  * root stays user 0, without capabilities and supplementary groups.
  *
  * Refused, with nothing applied: a process with more than one thread (-CORDON_E_STATE), and what
- * one process cannot hold over itself (-CORDON_E_UNSUPPORTED, the message names the key):
+ * a process cannot enforce on itself (-CORDON_E_UNSUPPORTED, the message names the key):
  * limits.wall, memory, cpu, procs, output and disk (unless named in best_effort), net.allow,
  * net.publish, fs.deny, fs.workspace, fs.protect, env.*, cwd, user, isolation namespaces, and
- * layers under `require` that are not to be had.
+ * layers under `require` that this machine lacks.
  *
  * The set-up is tried out in a short-lived child first, so that a machine or a sandbox around the
  * process that refuses one of the layers is found before anything is changed. If the process itself

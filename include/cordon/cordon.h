@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* libcordon: run code that nobody vouches for. Includes the whole public interface. */
+/* libcordon: run untrusted code. Includes the whole public interface. */
 #ifndef CORDON_CORDON_H
 #define CORDON_CORDON_H
 

@@ -2,14 +2,12 @@
 /*
  * Errors of libcordon: one fixed-size shape, allocated by the caller.
  *
- * Every fallible function takes a `struct cordon_error *` as its last
- * argument (may be NULL) and returns 0 or a positive value on success, and
- * the negative of one of the codes below on failure. On success the error is
- * left untouched.
+ * Every fallible function takes a `struct cordon_error *` as its last argument (may be NULL) and
+ * returns 0 or a positive value on success, and the negative of one of the codes below on failure.
+ * On success the error is left untouched.
  *
- * `msg` is one line without a trailing newline, `hint` is the remedy (may be
- * empty). Both are always NUL-terminated, and control bytes taken from names
- * are escaped in them.
+ * `msg` is one line without a trailing newline, `hint` is the remedy (may be empty). Both are
+ * always NUL-terminated, and control bytes taken from names are escaped in them.
  */
 #ifndef CORDON_ERROR_H
 #define CORDON_ERROR_H

@@ -5,19 +5,19 @@
  * A run with `files` = 1 in its options (run.h) executes nothing. It reads requests from its
  * standard input, answers them on its standard output in the same order, and ends with status 0 at
  * the end of its input. What a request can reach is what a command of the same policy could reach:
- * the same view, ids, rights and limits. Links made by earlier commands lead nowhere else. Nothing
- * blocks but regular files and directories of slow file systems.
+ * the same view, ids, rights and limits. Links made by earlier commands lead nowhere else. Only
+ * regular files and directories of slow file systems block.
  *
  * All numbers are little endian. A request is its head, `path`, `path2`, and `data_len` bytes of
  * data. Paths are bytes without NUL, not terminated, absolute or relative to the directory in which
  * a command would start; at most CORDON_FILES_PATH_MAX bytes. A request that is not of this form
  * ends the run with status CORDON_FILES_MALFORMED.
  *
- * An answer is any number of chunks (a 32-bit length above 0 and so many bytes), a 32-bit 0, and a
- * struct cordon_files_end. Cutting into chunks means nothing: the bytes of all of them together are
- * the data. Data that came before an error is to be thrown away.
+ * An answer is any number of chunks (a 32-bit length above 0 and that many bytes), a 32-bit 0, and
+ * a struct cordon_files_end. Chunk boundaries mean nothing: all chunks together are the data.
+ * Discard data that came before an error.
  *
- * limits.output holds for captured answers too: whoever captures should set it high enough.
+ * limits.output applies to captured answers too: set it high enough when capturing.
  */
 #ifndef CORDON_FILES_H
 #define CORDON_FILES_H

@@ -2,15 +2,14 @@
 /*
  * A policy: what a run may do, as data.
  *
- * A policy starts empty (everything closed, the defaults of the policy
- * reference) and is filled by presets, JSON documents and single settings,
- * in the order of the calls. Lists add up; single values are replaced by the
- * later one; deny beats allow.
+ * A policy starts empty (everything closed, the defaults of the policy reference) and is filled by
+ * presets, JSON documents and single settings, in the order of the calls. Lists add up; a later
+ * single value replaces an earlier one; deny beats allow.
  *
- * Ownership: the caller owns what cordon_policy_new() gives and frees it with
- * cordon_policy_free(). All strings are copied. Threads: one policy must not be
- * changed by two threads at once; starting any number of runs from a policy
- * that nobody changes is safe. Fork: a policy is plain memory.
+ * Ownership: the caller frees policies with cordon_policy_free(). All strings are copied. A call
+ * that fails leaves the policy as it was. Threads: two threads must not change one policy at once;
+ * starting any number of runs from a policy that does not change is safe. Fork: a policy is plain
+ * memory.
  */
 #ifndef CORDON_POLICY_H
 #define CORDON_POLICY_H
@@ -27,8 +26,13 @@ extern "C" {
 
 struct cordon_policy;
 
+/** Makes an empty policy. Free it with cordon_policy_free(). */
 int cordon_policy_new(struct cordon_policy **ret, struct cordon_error *err);
+
+/** Frees the policy; runs that were started from it do not need it any more. NULL is fine. */
 void cordon_policy_free(struct cordon_policy *policy);
+
+/** Makes an independent copy. Free it with cordon_policy_free(). */
 int cordon_policy_copy(const struct cordon_policy *policy, struct cordon_policy **ret,
 		       struct cordon_error *err);
 

@@ -2,18 +2,17 @@
 /*
  * Running a command under a policy.
  *
- * A launcher holds what can be prepared once (the sealed init program, facts
- * about the machine). A run is one command in one sandbox. Runs never block:
- * cordon_run_start() starts one, cordon_run_fd() is a descriptor to poll for
- * reading, cordon_run_process() handles whatever happened, and once that
- * returned 1 cordon_run_result() has the account. cordon_run_wait() is a loop
- * over these for callers without an event loop.
+ * A launcher holds what can be prepared once (the sealed init program, facts about the machine). A
+ * run is one command in one sandbox. Runs never block: cordon_run_start() starts one,
+ * cordon_run_fd() is a descriptor to poll for reading, cordon_run_process() handles what happened,
+ * and once that returned 1 cordon_run_result() has the account. cordon_run_wait() is a loop over
+ * these for callers without an event loop.
  *
  * Threads: a launcher may be used by any number of threads at once. One run must be used by one
  * thread at a time, not necessarily the one that started it. The library has no globals, starts no
  * threads, installs no signal handlers and needs no SIGCHLD. A host gets that signal all the same
- * when a sandbox's init ends; one that waits for any child with waitpid(-1) may collect it, and one
- * that ignores SIGCHLD may let the kernel do so: neither does any harm.
+ * when a sandbox's init ends. Collecting init with waitpid(-1) does no harm, nor does ignoring
+ * SIGCHLD.
  *
  * Fork: a forked child of the host must not use its parent's launchers or runs; it may close their
  * descriptors by exec. The sandbox dies with the process that started it, even if a forked child of
@@ -38,10 +37,11 @@ extern "C" {
 struct cordon_launcher;
 struct cordon_run;
 
+/** Prepares a launcher: one is enough for a process. Free it with cordon_launcher_free(). */
 int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err);
 
-/** Frees the launcher; every run started from it must have been freed before. Waits for the last
- * remains of ended runs (some milliseconds at most). */
+/** Frees the launcher; every run started from it must have been freed before. Waits until
+ * the kernel has taken down ended runs (some milliseconds at most). NULL is fine. */
 void cordon_launcher_free(struct cordon_launcher *launcher);
 
 enum cordon_stream_mode {
@@ -76,15 +76,16 @@ struct cordon_run_options {
 	/*
 	 * 1: the command gets a terminal of its own, which is its standard input, output and error
 	 * and its controlling terminal. `in` is what is typed there, `out` is what appears there
-	 * (`err` must be NULL or JOIN). Any descriptor will do; if it is a terminal of the
-	 * caller's, its settings are left alone, so whoever passes one has to make it raw and to
-	 * restore it. Bytes pass as they are, escape sequences too.
+	 * (`err` must be NULL or JOIN). Any descriptor will do. If it is a terminal, its
+	 * settings are left alone: the caller makes it raw and restores it. Bytes pass unchanged,
+	 * escape sequences included.
 	 */
 	int terminal;
 	uint16_t rows, cols; /* its size; 0 = 24 and 80 */
 	/* A descriptor to which one JSON line per connection is written when that ends (best opened
-	 * to append). It stays the caller's and must stay open until the run is over; all lines are
-	 * there then. 0 = none. */
+	 * to append). All lines are there when the run is over. It is duplicated and stays the
+	 * caller's. 0 = none, unlike elsewhere, so that zeroed options have no log; negative = none
+	 * too. */
 	int net_log_fd;
 	/*
 	 * For policies with fs.workspace. A name or id: the workspace is continued if it exists,
@@ -92,9 +93,8 @@ struct cordon_run_options {
 	 * one that begins as a copy of this one (name or id).
 	 */
 	const char *workspace_name, *workspace_from;
-	/* Told now and then while a workspace is copied, which may take long (see
-	 * cordon_mechanism); not 0 = stop, the run does not start. NULL = nobody. Used while the
-	 * run is started. */
+	/* Called now and then while cordon_run_start() copies a workspace, which may take long (see
+	 * cordon_mechanism). Not 0 = stop; the run does not start. NULL = no calls. */
 	int (*workspace_progress)(void *arg, uint64_t files, uint64_t bytes);
 	void *workspace_arg;
 	int workspace_changes; /* 1: the result lists what was changed */
@@ -107,7 +107,7 @@ struct cordon_run_options {
 	 */
 	int files;
 	/*
-	 * A directory of the caller's (absolute) that keeps the private part of the view from run
+	 * A directory (absolute path) that keeps the private part of the view from run
 	 * to run: its `tmp` is /tmp, its `home` the home directory (level landlock: TMPDIR and
 	 * HOME). It is made if it is missing, and so are these two. limits.disk holds over both
 	 * together, with what is there already. Several runs may use one at the same time. NULL =
@@ -166,12 +166,13 @@ struct cordon_denial {
 	const char *fix;    /* flag that would allow it */
 };
 
+/* What enforces a limit. */
 struct cordon_held {
 	const char *limit; /* "memory", "procs", ... */
 	const char *by;	   /* "cgroup", "rlimit", "tmpfs", "watch" or "none" */
 };
 
-/* A port of the sandbox's and where the host finds it (net.publish). */
+/* A port inside the sandbox and where it is reached on the host (net.publish). */
 struct cordon_published {
 	const char *address;  /* of the host: "127.0.0.1" */
 	const char *protocol; /* "tcp" or "udp" */
@@ -185,12 +186,12 @@ struct cordon_run_workspace {
 	int mechanism;		      /* enum cordon_mechanism */
 	/* What differs from the base; known once the result is there. */
 	struct cordon_summary summary;
-	int is_settled;	     /* 0: the summary could not be told */
+	int is_settled;	     /* 0: the summary could not be made */
 	int is_new;	     /* made for this run */
-	int is_kept;	     /* 0: nothing was changed, and it has no name: it is gone */
+	int is_kept;	     /* 0: removed, as nothing was changed and it has no name */
 	const char *changes; /* a JSON array, if the options ask for it; else NULL */
-	/* What became of it, for the receipt: "kept" or "empty" (gone), and whatever a caller who
-	 * commits or discards it puts into a copy of this. */
+	/* What became of it, for the receipt: "kept" or "empty" (removed). A caller that commits or
+	 * discards it puts its own word into a copy of this. */
 	const char *outcome;
 };
 
@@ -217,8 +218,8 @@ struct cordon_result {
 	double run_ms;	    /* from the command's start to its end */
 	double teardown_ms; /* from its end to that of the whole tree */
 	uint64_t procs_peak, disk_bytes;
-	int usage_known;		  /* 0: CPU, memory, tasks and disk could not be told */
-	const struct cordon_held *limits; /* which mechanism held each limit */
+	int usage_known;		  /* 0: CPU, memory, tasks and disk are unknown */
+	const struct cordon_held *limits; /* what enforced each limit */
 	size_t n_limits;
 	uint64_t net_bytes_in, net_bytes_out; /* through the gateway, to the sandbox and from it */
 	const struct cordon_published *published;
@@ -257,8 +258,8 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
 
-/** Changes the size of the command's terminal, which hears of it (SIGWINCH). An error if the run
- * has none; nothing happens once it is over. */
+/** Changes the size of the command's terminal and sends SIGWINCH. An error if the run has no
+ * terminal; nothing happens once the run is over. */
 int cordon_run_resize(struct cordon_run *run, uint16_t rows, uint16_t cols,
 		      struct cordon_error *err);
 
@@ -266,31 +267,34 @@ int cordon_run_resize(struct cordon_run *run, uint16_t rows, uint16_t cols,
  * policy's grace is over. The result's kind becomes CANCELLED. Any thread may call this. */
 int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err);
 
-/** Ends the whole tree; the result's kind becomes CANCELLED. Not an error if it is over. Any thread
- * may call this while another one waits for the run; none may while it is being freed. */
+/** Ends the whole tree; the result's kind becomes CANCELLED. Not an error if the run is over. Any
+ * thread may call this while another one waits for the run, but not while one frees it. */
 int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err);
 
-/** NULL until cordon_run_process() returned 1. */
+/** The account of the run; NULL until cordon_run_process() returned 1. Valid until it is freed. */
 const struct cordon_result *cordon_run_result(const struct cordon_run *run);
 
 /** Ends the run if it is not over, and frees it. NULL is fine. */
 void cordon_run_free(struct cordon_run *run);
 
-/** Removes a private directory (cordon_run_options.private_dir) with all that runs left in it. One
- * that does not exist is no error; one that a run still uses may be half removed, which is. A
- * directory that holds anything else is left as it is (CORDON_E_PATH). */
+/** Removes a private directory (cordon_run_options.private_dir) with all that runs left in it. Not
+ * an error if it does not exist. If a run still uses it, it may be removed in part, and that is an
+ * error. A directory with other content stays as it is (CORDON_E_PATH). */
 int cordon_private_remove(const char *dir, struct cordon_error *err);
 
 /** The receipt as JSON. @with_output: with stdout and stderr. Free with cordon_free(). */
 int cordon_result_to_json(const struct cordon_result *result, int with_output, char **ret,
 			  struct cordon_error *err);
 
-/** The plan that cordon_run_start() would carry out, as JSON; nothing runs. */
+/** The plan that cordon_run_start() would carry out, as JSON; nothing runs. Free with
+ * cordon_free(). */
 int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_policy *policy,
 			const struct cordon_run_options *options, char **ret,
 			struct cordon_error *err);
 
+/** Name of an enum cordon_kind as in receipts, such as "timeout"; "unknown" if it is none. */
 const char *cordon_kind_name(int kind);
+/** Name of an enum cordon_level, such as "landlock"; "unknown" if it is none. */
 const char *cordon_level_name(int level);
 
 #pragma GCC visibility pop

@@ -4,12 +4,12 @@
  *
  * A run with fs.workspace sees a directory (the base) at its own path and may change everything in
  * it, while the base itself stays as it is. What was changed is kept in the user's state directory
- * ($XDG_STATE_HOME/cordon, ~/.local/state/cordon) until somebody commits or discards it. Further
+ * ($XDG_STATE_HOME/cordon, ~/.local/state/cordon) until it is committed or discarded. Further
  * runs may continue a workspace; several may have the same base; one can begin as a copy of
  * another.
  *
- * Nothing here runs a program, and nothing that was found in a workspace is believed: names, links,
- * modes and attributes are data.
+ * Nothing here runs a program or trusts what it finds in a workspace: names, links, modes and
+ * attributes are data.
  *
  * Threads: an opened workspace must be used by one thread at a time.
  */
@@ -86,8 +86,11 @@ enum cordon_file_type {
 
 /** Name of one risk bit, such as "executable"; NULL if it is none. */
 const char *cordon_risk_name(unsigned risk);
+/** Name of an enum cordon_change_kind, such as "modified"; "unknown" if it is none. */
 const char *cordon_change_kind_name(int kind);
+/** Name of an enum cordon_file_type, such as "symlink"; "unknown" if it is none. */
 const char *cordon_file_type_name(int type);
+/** Name of an enum cordon_mechanism, such as "overlay"; "unknown" if it is none. */
 const char *cordon_mechanism_name(int mechanism);
 
 struct cordon_change {
@@ -101,7 +104,7 @@ struct cordon_change {
 	unsigned risks;			 /* CORDON_RISK_* */
 	int in_git; /* below a repository's .git: applied together with the rest of it or not at all
 		     */
-	int is_listed; /* 0: a directory that came or went with what is in it; not worth a line */
+	int is_listed; /* 0: a directory that came or went with its content; not worth a line */
 };
 
 struct cordon_summary {
@@ -110,10 +113,11 @@ struct cordon_summary {
 };
 
 /** Opens the workspace whose id or name is @which, or the only one over the directory @which. The
- * state directory is found from @state_dir, or the environment's XDG_STATE_HOME and HOME if that is
- * NULL. */
+ * state directory is @state_dir, or found by XDG_STATE_HOME and HOME in the environment if that is
+ * NULL. Close *ret with cordon_workspace_close(). */
 int cordon_workspace_open(const char *state_dir, const char *which, struct cordon_workspace **ret,
 			  struct cordon_error *err);
+/** Frees the handle; the workspace stays as it is. NULL is fine. */
 void cordon_workspace_close(struct cordon_workspace *ws);
 
 /** Valid until the workspace is closed. */
@@ -125,10 +129,11 @@ int cordon_workspace_list(const char *state_dir,
 			  struct cordon_error *err);
 
 /** Calls @fn for each change, sorted by path; it returns 0 to go on. The change and its strings are
- * valid during the call. With a run in progress it is a look at something that moves. */
+ * valid during the call. While a run uses the workspace the list may be out of date at once. */
 int cordon_workspace_changes(struct cordon_workspace *ws,
 			     int (*fn)(void *arg, const struct cordon_change *change), void *arg,
 			     struct cordon_error *err);
+/** Counts the changes, as cordon_workspace_changes() would list them now. */
 int cordon_workspace_summary(struct cordon_workspace *ws, struct cordon_summary *ret,
 			     struct cordon_error *err);
 
@@ -177,8 +182,8 @@ struct cordon_commit_result {
 
 /** Applies changes to the base, each file in one step (old or new, never half), durably. An error
  * means that it could not be finished: nothing is lost, what was applied stays applied, and
- * repeating it finishes. Conflicts and refusals are no errors; see the result. What was applied is
- * no change of the workspace any more. */
+ * repeating the call finishes it. Conflicts and refusals are not errors; see the result. Changes
+ * that were applied no longer count as changes of the workspace. */
 int cordon_workspace_commit(struct cordon_workspace *ws,
 			    const struct cordon_commit_options *options,
 			    struct cordon_commit_result *ret, struct cordon_error *err);
@@ -186,7 +191,8 @@ int cordon_workspace_commit(struct cordon_workspace *ws,
 /** Removes the workspace and everything in it, and closes it (also on failure). */
 int cordon_workspace_discard(struct cordon_workspace *ws, struct cordon_error *err);
 
-/** Unified diffs of the changes; binary files are named, sizes shown. */
+/** Writes unified diffs of the changes to @fd; of binary files only names and sizes. @paths as for
+ * cordon_workspace_export(). */
 int cordon_workspace_patch(struct cordon_workspace *ws, const char *const *paths, int fd,
 			   struct cordon_error *err);
 
@@ -196,15 +202,15 @@ enum cordon_export {
 };
 
 /** Writes the changes to @fd, all or those at @paths (relative; a directory means what is below
- * it). Returns how many were left out since the format has no place for them: FIFOs, sockets,
+ * it). Returns how many were left out because the format cannot express them: FIFOs, sockets,
  * devices; for git also what lies in a .git; in archives names that begin with ".wh.". */
 int cordon_workspace_export(struct cordon_workspace *ws, int format, const char *const *paths,
 			    int fd, struct cordon_error *err);
 
 struct cordon_gc_options {
 	size_t size;
-	int64_t older_than_s; /* also workspaces with changes that were not used for so long; -1 =
-				 none */
+	int64_t older_than_s; /* also workspaces with changes that were not used for so
+				 long; -1 = none */
 	int dry_run;
 	void (*told)(void *arg, const struct cordon_workspace_info *info, const char *why);
 	void *arg;
@@ -212,8 +218,8 @@ struct cordon_gc_options {
 
 #define CORDON_GC_OPTIONS_INIT { .size = sizeof(struct cordon_gc_options), .older_than_s = -1 }
 
-/** Removes what nobody needs: workspaces without changes and without a name, half-made and
- * half-removed ones, those whose base is gone only if they are old enough. *ret_n: how many. */
+/** Removes workspaces without changes and without a name, and half-made or half-removed ones. Those
+ * whose base is gone are removed only if they are old enough. *ret_n: how many. */
 int cordon_workspace_gc(const char *state_dir, const struct cordon_gc_options *options,
 			uint64_t *ret_n, struct cordon_error *err);
 
