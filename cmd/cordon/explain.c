@@ -9,6 +9,7 @@
 #include "base/strbuf.h"
 #include "base/units.h"
 #include "out.h"
+#include "verbs.h"
 
 #define HELD_LINES_MAX 10
 #define MIB 1048576.0
@@ -36,16 +37,9 @@ static int makes_repository(char *const *argv)
 static int protects_a_grant(const struct parsed *args, const struct cordon_policy *policy)
 {
 	const uint64_t grants = 1u << OPT_WRITE | 1u << OPT_POLICY | 1u << OPT_PRESET;
-	char *text;
-	int off;
 
-	if (!(args->seen & grants) || parsed_has(args, OPT_NO_PROTECT))
-		return 0;
-	if (cordon_policy_to_json(policy, &text, NULL) < 0)
-		return 0;
-	off = strstr(text, "\"protect\":false") || strstr(text, "\"protect\": false");
-	cordon_free(text);
-	return !off;
+	return (args->seen & grants) && !parsed_has(args, OPT_NO_PROTECT) &&
+	       !policy_says(policy, "\"protect\": false");
 }
 
 /* Why something in a repository got another name. */

@@ -77,6 +77,19 @@ int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
 	return 0;
 }
 
+int policy_says(const struct cordon_policy *policy, const char *setting)
+{
+	char *text = NULL, line[64];
+	int ret;
+
+	/* A line of canonical JSON: members of a group are indented by four, all that is deeper by
+	 * more, and no string has a newline in it. */
+	snprintf(line, sizeof(line), "\n    %s", setting);
+	ret = cordon_policy_to_json(policy, &text, NULL) == 0 && strstr(text, line);
+	cordon_free(text);
+	return ret;
+}
+
 void run_options_init(struct cordon_run_options *ret, const struct parsed *args, char *home_buf,
 		      size_t home_size)
 {

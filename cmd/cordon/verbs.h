@@ -81,6 +81,10 @@ int verb_unknown(const char *first, const char *second);
 int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
 			struct cordon_error *err);
 
+/* Whether a group of @policy has the setting @setting, the start of a member such as "\"read\":".
+ */
+int policy_says(const struct cordon_policy *policy, const char *setting);
+
 /*
  * The caller's home directory into @buf: $HOME if it can be believed, otherwise from /etc/passwd.
  * Returns @buf, NULL if there is none. The user database proper is left alone: a static program

@@ -14,7 +14,6 @@
 
 #include "base/err.h"
 #include "out.h"
-#include "policy/policy.h"
 #include "signals.h"
 #include "verbs.h"
 #include "workspace.h"
@@ -41,7 +40,6 @@ int workspace_options(const struct parsed *args, const struct cordon_policy *pol
 		      struct cordon_run_options *options, struct cordon_error *err)
 {
 	static const int needing[] = { OPT_ON_EXIT, OPT_DIFF };
-	int has_one = policy->workspace || parsed_has(args, OPT_NAME) || parsed_has(args, OPT_FROM);
 
 	options->workspace_name = parsed_value(args, OPT_NAME);
 	options->workspace_from = parsed_value(args, OPT_FROM);
@@ -52,8 +50,10 @@ int workspace_options(const struct parsed *args, const struct cordon_policy *pol
 		cordon_err_hint(err, "it is keep, commit or discard");
 		return -CORDON_E_USAGE;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(needing) && !has_one; i++) {
-		if (!parsed_has(args, needing[i]))
+	if (parsed_has(args, OPT_NAME) || parsed_has(args, OPT_FROM))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(needing); i++) {
+		if (!parsed_has(args, needing[i]) || policy_says(policy, "\"workspace\":"))
 			continue;
 		cordon_err(err, CORDON_E_USAGE, 0, "--%s without a workspace has no meaning",
 			   option_table[needing[i]].name);
