@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_MIN 4000 /* with malloc's own header still under a page */
+#define BLOCK_MIN 4000 /* with malloc's header still under a page */
 #define BLOCK_MAX ((size_t)64 << 10)
 #define LIST_MIN 8
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Characters of ASCII. Independent of the locale, and of a C library. */
+/* ASCII characters, independent of the locale and of a C library. */
 #ifndef BASE_ASCII_H
 #define BASE_ASCII_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names are compared without regard to case: there are directories that do so too, and nothing is
- * lost by being careful about the others.
+ * Names are compared without regard to case, as some file systems do. On the others this costs
+ * nothing.
  */
 #include "base/autorun.h"
 
@@ -87,8 +87,8 @@ const struct autorun_name autorun_home[] = {
 	{ NULL, false },
 };
 
-/* Anywhere in a tree, or in any directory called @in. One * stands for any bytes, the name of a
- * directory for all that is in it. */
+/* Anywhere in a tree, or in any directory called @in. One * stands for any bytes. A directory that
+ * matches stands for everything in it. */
 static const struct pattern {
 	const char *name, *in;
 	unsigned what;
@@ -197,7 +197,7 @@ enum git_area {
 	GIT_OTHER,
 };
 
-/* Git executes these, or takes orders from them, or looks for everything where they say. */
+/* Git executes these, takes settings from them, or finds the rest of the repository by them. */
 static const char *const git_names[] = { "hooks", "config", "config.worktree", "commondir",
 					 "gitdir" };
 static const char *const git_info_names[] = { "attributes" };
@@ -225,7 +225,7 @@ static bool is_git_special(enum git_area area, const char *name, bool is_link)
 
 	switch (area) {
 	case GIT_DIR:
-		/* A link could put all of info, modules ... elsewhere. */
+		/* A link could move info, modules and the like elsewhere. */
 		return is_name || is_link;
 	case GIT_INFO:
 		return is_info;
@@ -242,13 +242,13 @@ static bool is_git_special(enum git_area area, const char *name, bool is_link)
 	return false;
 }
 
-/* Does the component [@pattern, @pattern + @len), which may have one *, mean @name? */
+/* Does the component [@pattern, @pattern + @len), which may have one *, match @name? */
 static bool component_matches(const char *pattern, size_t len, const char *name)
 {
 	size_t name_len, before, after;
 	const char *star;
 
-	/* Most are told by the first byte. */
+	/* The first byte decides most cases. */
 	if (pattern[0] != '*' && ascii_lower(pattern[0]) != ascii_lower(name[0]))
 		return false;
 	star = memchr(pattern, '*', len);
@@ -297,7 +297,7 @@ static bool is_home_name(const struct autorun_dir *dir, const char *name)
 	for (const struct autorun_name *n = autorun_home; n->path; n++) {
 		unsigned len = path_matches(n->path, dir, name);
 
-		/* Many a project has a bin/ of its own. */
+		/* Many projects have a bin/ that is not in PATH. */
 		if (len > 0 && (len == dir->home || (len == depth && n->path[0] == '.')))
 			return true;
 	}
@@ -317,11 +317,11 @@ unsigned autorun_class(const struct autorun_dir *dir, const char *name, bool is_
 {
 	unsigned ret = dir->all;
 
-	/* With two directories beside it this makes any directory a repository to be obeyed. */
+	/* With objects/ and refs/ beside it, git takes the directory for a repository. */
 	if (!is_dir && !dir->in_git && strcmp(name, "HEAD") == 0)
 		ret |= AUTORUN_PROTECTED;
-	/* What looks like a repository is a directory all the same: two names that anybody can make
-	 * must not take the meaning from the others. */
+	/* The other names keep their meaning in what looks like a repository: anyone can create
+	 * the names that make it look like one. */
 	if (is_git_special(dir->git, name, is_link) || (!is_dir && autorun_is_git(name)) ||
 	    is_project_name(name) || is_home_name(dir, name))
 		ret |= AUTORUN_PROTECTED;
@@ -337,7 +337,7 @@ unsigned autorun_class(const struct autorun_dir *dir, const char *name, bool is_
 
 static enum git_area enter_git(enum git_area area, const char *name)
 {
-	/* Wherever it is: git obeys the one that is nearest. */
+	/* At any depth: git obeys the nearest one. */
 	if (area != GIT_LOOSE && autorun_is_git(name))
 		return GIT_DIR;
 	switch (area) {

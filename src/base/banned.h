@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Functions that have no place in this code base: using one is a compile error that names it.
+ * Functions that this code base must not use: each is a compile error that names it.
  *
  * The build puts this file in front of every source of the library and the command (`-include`).
- * The headers that declare the functions come first, so that their declarations stay intact; the
- * freestanding init never sees a C library and does without this file.
+ * The headers that declare the functions come first, so that their declarations stay intact. The
+ * freestanding programs have no C library and do without this file.
  */
 #ifndef BASE_BANNED_H
 #define BASE_BANNED_H
@@ -48,7 +48,7 @@
 #undef atof
 #define atof(s) BANNED(atof)
 
-/* Keep state of their own, so two threads of a host program get in each other's way. */
+/* Keep state, so two threads of a host program would interfere. */
 #undef strtok
 #define strtok(s, d) BANNED(strtok)
 #undef asctime
@@ -84,7 +84,7 @@
 #undef tempnam
 #define tempnam(d, p) BANNED(tempnam)
 
-/* Copy the host's address space, or leave semantics to chance: clone3() and sigaction() instead. */
+/* Copy the host's address space, or vary between systems: use clone3() and sigaction(). */
 #undef fork
 #define fork() BANNED(fork)
 #undef signal

@@ -2,7 +2,7 @@
 /*
  * Errors are filled in without allocating: they must work when memory is out. Text is formatted
  * into a buffer on the stack, then copied character by character with everything escaped that could
- * play tricks on a terminal, and cut at a character's end. The errno's text is never cut away.
+ * affect a terminal, and cut between characters. The errno's text is never cut off.
  */
 #include "base/err.h"
 
@@ -18,7 +18,7 @@
 
 #define FORMAT_MAX 1024
 #define ERRNO_TEXT_MAX 64
-#define PREFIX_ROOM 48 /* what a prefix gets however long the message is */
+#define PREFIX_ROOM 48 /* what a prefix gets at least */
 
 static const char *const code_names[] = {
 	[CORDON_E_NONE] = "none",
@@ -85,7 +85,7 @@ static size_t copy_escaped(char *dst, size_t room, const char *src)
 	return used;
 }
 
-/* A sequence that the formatting buffer's end cut in two would be shown as broken bytes. */
+/* A UTF-8 sequence cut by the end of the buffer would show as broken bytes. */
 static void drop_cut_character(char *s)
 {
 	size_t len = strlen(s), back;
@@ -116,8 +116,8 @@ static void format_text(char buf[FORMAT_MAX], const char *fmt, va_list ap)
 	errno = saved;
 }
 
-/* NULL if there is none. Never translated: glibc's strerror() would speak the host program's
- * language; musl's does so only in a program that asks for a language, and the command does not. */
+/* NULL if there is none. Never translated: glibc's strerror() would use the host program's locale.
+ * musl's does so only in a program that sets one, and the command does not. */
 static const char *errno_description(int sys_errno)
 {
 #ifdef __GLIBC__

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One pass over the text, one character of look-ahead, recursion no deeper than the cap. The
- * reader's position is where an error is: whoever finds one further back moves the position there
- * first, and json_read() puts it in front of the message.
+ * One pass over the text, one character of look-ahead, recursion no deeper than the cap.
+ * json_read() puts the reader's position in front of an error's message, so code that finds an
+ * error further back moves the position there first.
  */
 #include "base/json_read.h"
 
@@ -37,7 +37,7 @@ static int at_digit(const struct reader *rd)
 	return rd->pos < rd->end && ascii_is_digit(*rd->pos);
 }
 
-/* Steps over one character of @bytes bytes that is no line's end. */
+/* Steps over one character of @bytes bytes, not a newline. */
 static void take(struct reader *rd, size_t bytes)
 {
 	rd->pos += bytes;
@@ -190,7 +190,7 @@ static int read_string(struct reader *rd, const char **ret)
 	char *text, *out;
 	int r;
 
-	/* No escape is shorter than what it stands for. */
+	/* An escape is never shorter than what it stands for, so this is room enough. */
 	while (p < rd->end && *p != '"')
 		p += *p == '\\' && p + 1 < rd->end ? 2 : 1;
 	text = out = arena_alloc(rd->arena, (size_t)(p - rd->pos));
@@ -309,7 +309,7 @@ static int by_key(const void *a, const void *b)
 	return x->key_column < y->key_column ? -1 : x->key_column > y->key_column;
 }
 
-/* Sorted rather than compared each with each: a document may have as many keys as it has room. */
+/* By sorting: comparing all pairs would take too long with as many keys as a document can have. */
 static int check_duplicates(struct reader *rd, const struct json_value *object)
 {
 	size_t n = (size_t)object->integer, i = 0;

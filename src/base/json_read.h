@@ -18,7 +18,7 @@
 #include "base/macros.h"
 
 #define JSON_READ_DEPTH_MAX 32
-#define JSON_READ_BYTES_MAX ((size_t)16 << 20) /* a caller's own maximum is usually smaller */
+#define JSON_READ_BYTES_MAX ((size_t)16 << 20) /* callers usually set a smaller one */
 
 enum json_type {
 	JSON_NULL,
@@ -44,8 +44,8 @@ struct json_value {
 };
 
 /*
- * Reads @text, which need not end in NUL and is not referred to afterwards. All of the tree belongs
- * to @arena, whatever comes back. Messages are "NAME:LINE:COLUMN: what is wrong", with the code
+ * Reads @text, which need not end in NUL and is not needed afterwards. All memory belongs to
+ * @arena, on failure too. Messages are "NAME:LINE:COLUMN: what is wrong", with the code
  * CORDON_E_POLICY.
  */
 int json_read(const char *text, size_t len, const char *name, struct arena *arena,

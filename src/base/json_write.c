@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers are written by hand: printf's decimal point is the locale's, and a library is loaded into
- * programs that set one. Control characters beyond those JSON insists on are escaped as well, so
- * that a document can be shown on a terminal.
+ * Numbers are written by hand: printf's decimal point is the locale's, and the library is loaded
+ * into programs that set one. More control characters are escaped than JSON requires, so that a
+ * document can be shown on a terminal.
  */
 #include "base/json_write.h"
 

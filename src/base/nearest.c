@@ -47,7 +47,7 @@ unsigned nearest_distance(const char *a, const char *b, unsigned limit)
 	return last[b_len] > limit ? limit + 1 : last[b_len];
 }
 
-/* A third of the letters may be wrong, but no word turns into an entirely different one. */
+/* A third of the letters may be wrong, so that no word becomes an entirely different one. */
 static unsigned tolerance(size_t len)
 {
 	if (len <= 2)
@@ -83,7 +83,7 @@ void nearest_offer(struct nearest *n, const char *candidate)
 	distance = nearest_distance(n->word, candidate, n->distance - 1);
 	if (distance > 1 && is_part_of(n->word, candidate))
 		distance = 1;
-	/* "x" is no misspelling of "y": something must be left of the word. */
+	/* "x" is no misspelling of "y": something of the word must remain. */
 	if (distance < n->distance && distance < strlen(candidate)) {
 		n->best = candidate;
 		n->distance = distance;

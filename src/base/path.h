@@ -2,9 +2,8 @@
 /*
  * Paths as text.
  *
- * Nothing here looks at the file system, and so nothing here takes ".." away: "a/../b" is not "b"
- * if "a" is a symbolic link. Whoever uses a path opens it and asks the kernel what it got; text
- * decides only about what is certain from the text alone.
+ * Nothing here looks at the file system, so nothing here removes "..": "a/../b" is not "b" if "a"
+ * is a symbolic link. To know what a path leads to, open it and ask the kernel about the result.
  */
 #ifndef BASE_PATH_H
 #define BASE_PATH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-1, for what git calls things by and for telling contents apart. It protects nothing. */
+/* SHA-1, for git's object names and to tell contents apart. Nothing's safety rests on it. */
 #ifndef BASE_SHA1_H
 #define BASE_SHA1_H
 

@@ -25,8 +25,8 @@ void strbuf_printf(struct strbuf *sb, const char *fmt, ...) PRINTF_LIKE(2, 3);
 /* Gives the text away (caller frees with free()); NULL if the buffer failed. */
 char *strbuf_take(struct strbuf *sb) CHECK_RESULT;
 
-/* Appends @s with control bytes, quotes' opposite numbers and broken UTF-8 as \xNN: safe to print
- * on a terminal. */
+/* Appends @s, safe to print on a terminal: control characters and broken UTF-8 become \xNN or
+ * \uNNNN. */
 void strbuf_add_escaped(struct strbuf *sb, const char *s, size_t len);
 
 #endif

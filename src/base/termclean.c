@@ -86,7 +86,7 @@ static size_t feed_text(struct termclean *tc, unsigned char c, char *out)
 			tc->n_pending = 0;
 			return used;
 		}
-		/* Broken by this byte, which may start something of its own. */
+		/* Broken by this byte, which may start another character. */
 		used = put_escaped(tc->pending, tc->n_pending - 1u, out);
 		tc->n_pending = 0;
 	}

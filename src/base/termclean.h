@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the output of a program that nobody vouches for harmless on a terminal.
+ * Makes the output of an untrusted program harmless on a terminal.
  *
- * Theory of operation. Kept: printable UTF-8, tab, newline, carriage return. Taken out without a
+ * Theory of operation. Kept: printable UTF-8, tab, newline, carriage return. Removed without a
  * trace: well-formed escape sequences (colours, cursor movement, titles, clipboard, links, device
  * strings), since honest programs print them too. Shown as \xNN or \uNNNN: every other control
  * character, broken UTF-8 and the characters that reorder text.
  *
- * The ESC that starts a sequence is never passed on, so no mistake about where a sequence ends can
- * make the terminal see one: at worst some of its text is shown, or some text is taken for it. How
- * much is taken is bounded: a sequence ends at the first byte that cannot belong to it, a string
+ * The ESC that starts a sequence is never passed on, so a mistake about where a sequence ends
+ * cannot make the terminal see one: at worst some of it is shown, or some text is lost with it. How
+ * much can be lost is bounded: a sequence ends at the first byte that cannot belong to it, a string
  * (OSC, DCS, APC, PM, SOS) also at the end of the line and after TERMCLEAN_STRING_MAX bytes.
  * The result does not depend on how the input is cut into pieces.
  */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation. Equal lines get equal numbers (by sorting: no hash that could be made to
- * collide). Lines that only one side has are changed for certain and taken out. On what remains
- * runs Myers' O(ND) algorithm in its form for linear space: a search from both ends finds a point
- * on a shortest path, which cuts the box in two; the larger half waits on a stack, so the stack
- * never holds more than log2(lines) boxes.
+ * Theory of operation. Equal lines get equal numbers (by sorting: a hash could be made to collide).
+ * Lines that only one side has are certainly changed and taken out. Myers' O(ND) algorithm in its
+ * linear-space form runs on what remains: a search from both ends finds a point on a shortest path,
+ * which cuts the box in two; the larger half waits on a stack, so the stack never holds more than
+ * log2(lines) boxes.
  */
 #include "base/textdiff.h"
 
@@ -37,7 +37,7 @@ struct box {
 struct search {
 	struct sequence a, b;
 	/* Furthest points by diagonal (a - b), from the start and from the end; shifted so that
-	 * every diagonal and one beyond on each side has a place. */
+	 * there is room for every diagonal and one beyond on each side. */
 	int32_t *from_start, *from_end;
 	uint64_t budget;
 	bool is_rough;
@@ -173,7 +173,7 @@ struct reach {
 };
 
 /* One more edit: the range grows by a diagonal on each side, or turns back at the box's border. The
- * places just outside hold @outside, which no point is behind. */
+ * entries just outside are @outside, which is worse than any point. */
 static void widen(struct reach *r, int32_t min, int32_t max, int32_t outside)
 {
 	if (r->lo > min)
@@ -269,7 +269,7 @@ static bool find_middle(struct search *s, const struct box *box, uint32_t *ret_a
 	return true;
 }
 
-/* Takes equal lines off both ends; true if there is nothing to decide about what is left. */
+/* Takes equal lines off both ends; true if nothing remains to be decided. */
 static bool shrink(struct search *s, struct box *box)
 {
 	while (box->a0 < box->a1 && box->b0 < box->b1 && s->a.id[box->a0] == s->b.id[box->b0]) {
@@ -293,8 +293,8 @@ static uint32_t size_of(const struct box *box)
 	return (box->a1 - box->a0) + (box->b1 - box->b0);
 }
 
-/* Is (@a, @b) in the box, and both parts smaller than it? It always is; what follows relies on it.
- */
+/* Is (@a, @b) in the box, and are both parts smaller than it? Always true; what follows relies on
+ * it. */
 static bool cuts(const struct box *box, uint32_t a, uint32_t b)
 {
 	return a >= box->a0 && a <= box->a1 && b >= box->b0 && b <= box->b1 &&
@@ -368,9 +368,9 @@ static int collect(struct textdiff *d, const bool *a, const bool *b)
 }
 
 /*
- * Lines that were only added or only taken away can often be told from their equal neighbours in
- * several ways. The last one reads best: what was added ends where the next thing begins. One equal
- * line stays before the next edit.
+ * Where only lines were added or only removed next to equal lines, the same change can often be
+ * written in several ways. The last one reads best: what was added ends where the next thing
+ * begins. One equal line stays before the next edit.
  */
 static void slide(struct textdiff *d)
 {
@@ -392,8 +392,8 @@ static void slide(struct textdiff *d)
 static int search_box(struct textdiff *d, const struct box *box, bool *a, bool *b, uint64_t budget)
 {
 	size_t na = box->a1 - box->a0, nb = box->b1 - box->b0, n = na + nb;
-	/* ids, then per side: ids without the certain changes, their lines; then two fields of
-	 * diagonals with two places beyond. */
+	/* ids, then per side: ids without the certain changes, their lines; then two arrays of
+	 * diagonals with two entries beyond. */
 	uint32_t *room = calloc(3 * n + 2 * (n + 6) + 1, sizeof(*room));
 	struct search s = { .budget = budget };
 	int r;

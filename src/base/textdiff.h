@@ -2,9 +2,9 @@
 /*
  * The difference between two texts, line by line.
  *
- * Both texts may come from somebody who wants this to take long, so time and memory are bounded: a
- * stretch that costs too much to compare is given as replaced altogether. That is a longer
- * description of the same change, never a wrong one.
+ * Both texts may be made to take long, so time and memory are bounded: a stretch that costs too
+ * much to compare is given as replaced altogether. That describes the same change at greater
+ * length, never wrongly.
  */
 #ifndef BASE_TEXTDIFF_H
 #define BASE_TEXTDIFF_H

@@ -75,7 +75,7 @@ static int bad(const struct grammar *g, const char *text, const char *why, struc
 	return cordon_err(err, CORDON_E_POLICY, 0, "'%.64s' is not a %s: %s", text, g->kind, why);
 }
 
-/* Mistakes that deserve to be called by their name before anything is parsed. */
+/* Mistakes that deserve a message of their own, found before parsing. */
 static const char *find_misuse(const char *text)
 {
 	const char *p;
@@ -122,7 +122,7 @@ static int find_factor(const struct grammar *g, const char *text, const char *un
 			   g->fractions ? "only digits and a point are allowed"
 					: "only digits are allowed",
 			   err);
-	/* 1000 or 1024 bytes? Better asked than guessed. */
+	/* 1000 or 1024 bytes? Do not guess. */
 	if (g == &sizes && strlen(unit) == 2 && strchr("KMGTkmgt", unit[0]) &&
 	    (unit[1] == 'B' || unit[1] == 'b'))
 		return cordon_err(err, CORDON_E_POLICY, 0,

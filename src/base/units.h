@@ -4,8 +4,8 @@
  *
  * Strict: the whole text must be a number with at most one unit; no spaces, signs, exponents or
  * hex. On failure the message names the text and what is wrong with it (code CORDON_E_POLICY); the
- * caller puts the key or flag in front with cordon_err_prefix(). Zero is a number like any other
- * here: whoever cannot use it says so. Independent of the locale.
+ * caller puts the key or flag in front with cordon_err_prefix(). Zero is
+ * accepted; a caller that cannot use it refuses it. Independent of the locale.
  */
 #ifndef BASE_UNITS_H
 #define BASE_UNITS_H

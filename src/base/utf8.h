@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strict UTF-8, and the one rule for what may be shown to a person as it is. */
+/* Strict UTF-8, and the rule for what may be shown to a person unchanged. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
