@@ -18,7 +18,7 @@ static int parse_v4(const char *text, size_t len, uint8_t ret[4])
 		start = pos;
 		for (; pos < len && pos - start < 3 && ascii_is_digit(text[pos]); pos++)
 			value = value * 10 + (unsigned)(text[pos] - '0');
-		/* A leading zero means octal to some readers. */
+		/* Some parsers read a leading zero as octal. */
 		if (pos == start || value > 255 || (text[start] == '0' && pos - start > 1))
 			return -1;
 		ret[i] = (uint8_t)value;

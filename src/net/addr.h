@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Addresses: reading them, writing them, and which of them belong to nobody in particular. */
+/* Addresses: parsing, formatting, and which of them are special. */
 #ifndef NET_ADDR_H
 #define NET_ADDR_H
 
@@ -50,9 +50,9 @@ bool net_addr_embedded(const struct net_addr *addr, struct net_addr *ret);
 const char *net_addr_special(const struct net_addr *addr);
 
 /*
- * The same, and how many leading bits @addr shares with all of the special network it lies in. Who
- * names a network with fewer bits does not mean this one: 0.0.0.0/0 is no wish for the loopback.
- * NET_ADDR_NEVER: nothing can mean it.
+ * The same, and the prefix length of the special network that @addr lies in. A rule for a network
+ * with fewer bits does not cover it: 0.0.0.0/0 does not ask for the loopback. NET_ADDR_NEVER: no
+ * network covers it.
  */
 #define NET_ADDR_NEVER 255
 const char *net_addr_special_net(const struct net_addr *addr, unsigned *ret_prefix);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in network order; the caller has checked that the bytes are there. */
+/* Big-endian numbers; the caller has checked the length. */
 #ifndef NET_BYTES_H
 #define NET_BYTES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions of the guest's, answers for it; questions of ours. */
+/* The guest's questions and our answers to them; our questions to servers. */
 #include "net/dns.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #define EDNS_SIZE 1232
 #define OPT_LEN 11
 
-/* The question's name as text: for people, and if it is one by our grammar the canonical one. */
+/* The question's name as text for people and, if it is a valid host name, in canonical form. */
 static void decode_name(const struct dns_name *wire, struct dns_query *ret)
 {
 	char text[DNS_NAME_WIRE_MAX];
@@ -26,7 +26,7 @@ static void decode_name(const struct dns_name *wire, struct dns_query *ret)
 			len++;
 		}
 	}
-	/* A dot within a label would make another name of it. */
+	/* A dot within a label would make it another name. */
 	ret->has_name = len > 0 && !has_dot && net_name_parse(text, len, ret->name) == 0;
 	if (!ret->has_name)
 		memset(ret->name, 0, sizeof(ret->name));
@@ -175,7 +175,7 @@ static uint8_t *put_opt(uint8_t *p)
 	return be16_put(p, 0);
 }
 
-/* A record of the question's own name, or NULL if @p would come to lie behind @end. */
+/* A record of the question's name, or NULL if it does not fit before @end. */
 static uint8_t *put_record(uint8_t *p, const uint8_t *end, enum dns_type type, uint32_t ttl,
 			   const uint8_t *data, size_t len)
 {
@@ -207,7 +207,7 @@ size_t dns_write_answer(const struct dns_query *query, enum dns_rcode rcode,
 	p = be32_put(ret + 8, query->has_edns);
 	memcpy(p, query->question, query->question_len);
 	p += query->question_len;
-	/* Those that do not fit are left out: one address is as good as the other. */
+	/* Those that do not fit are left out: any address will do. */
 	for (size_t i = 0; has_answer && i < n_addrs; i++) {
 		enum dns_type type = addrs[i].is_v6 ? DNS_AAAA : DNS_A;
 

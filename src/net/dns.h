@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DNS messages: questions of the guest's, answers for it; questions of ours, answers to them. Only
- * what the gateway needs, nothing kept between calls, no memory but the caller's.
+ * DNS messages: the guest's questions and our answers; our questions and the servers' answers. Only
+ * what the gateway needs, without state between calls and without allocating.
  */
 #ifndef NET_DNS_H
 #define NET_DNS_H
@@ -13,8 +13,8 @@
 #include "net/addr.h"
 #include "net/name.h"
 
-#define DNS_MESSAGE_MAX 4096 /* longer ones are not looked at */
-#define DNS_ANSWER_MAX 512   /* of ours: fits whatever the other side can take */
+#define DNS_MESSAGE_MAX 4096 /* longer ones are ignored */
+#define DNS_ANSWER_MAX 512   /* ours: every client accepts this length */
 #define DNS_ADDRS_MAX 16
 
 enum dns_type {
@@ -45,15 +45,15 @@ struct dns_query {
 	bool wants_recursion;
 	bool has_edns;
 	uint16_t question_len;			/* bytes of the question section, as sent */
-	uint8_t question[NET_NAME_MAX + 2 + 4]; /* those bytes: they are sent back as they were */
-	bool has_name;		     /* false: well-formed, but no host name by our grammar */
+	uint8_t question[NET_NAME_MAX + 2 + 4]; /* those bytes: they are sent back unchanged */
+	bool has_name;		     /* false: well-formed, but not a host name (name.h) */
 	char name[NET_NAME_MAX + 1]; /* canonical */
-	char shown[64];		     /* for people, whatever it was: printable, maybe cut */
+	char shown[64];		     /* for people: printable, perhaps cut */
 };
 
 /* Reads one. 0; a positive enum dns_rcode to answer with (@ret has id and, as far as it could be
- * read, the question); -1: not to be answered at all (too short, or an answer itself). What is not
- * a question of class IN is refused here, so 0 means IN. */
+ * read, the question); -1: no answer at all (too short, or an answer itself). Other classes
+ * than IN are refused here. */
 int dns_read_query(const uint8_t *msg, size_t len, struct dns_query *ret);
 
 /* Is the question a reverse one (in-addr.arpa, ip6.arpa)? *ret is the address then. */
@@ -80,9 +80,9 @@ struct dns_response {
 };
 
 /* 0, or -1 if this is no answer to that question (id, name, type and class must be the same) or is
- * not well-formed, as if nothing had come. Of a truncated one only code and truncation count.
- * CNAMEs within the message are followed, at most 16 of them; records of other names are not
- * looked at. */
+ * not well-formed, to be ignored. Of a truncated one only code and truncation count.
+ * CNAMEs within the message are followed, at most 16 of them; records of other names are
+ * ignored. */
 int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *name,
 		      enum dns_type type, struct dns_response *ret);
 

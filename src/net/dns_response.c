@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server said to a question of ours. */
+/* A server's answer to our question. */
 #include <string.h>
 
 #include "net/dns.h"
@@ -92,7 +92,7 @@ static int take_addresses(const struct sections *s, const struct dns_name *name,
 	return 0;
 }
 
-/* Replaces @name by what it is an alias of: 1, or 0 if it is none, or -1. */
+/* Replaces @name by the name it is an alias of: 1; 0 if it is no alias; -1 on error. */
 static int follow(const struct sections *s, struct dns_name *name, struct dns_response *ret)
 {
 	size_t pos = s->answers, end;
@@ -111,7 +111,7 @@ static int follow(const struct sections *s, struct dns_name *name, struct dns_re
 	return 0;
 }
 
-/* How long there will be nothing (RFC 2308); 0 if nobody says. */
+/* How long a negative answer is valid (RFC 2308); 0 if there is no SOA. */
 static void take_negative_ttl(const struct sections *s, const struct dns_name *name,
 			      struct dns_response *ret)
 {
@@ -150,7 +150,7 @@ static int read_answers(const struct sections *s, struct dns_name *name, enum dn
 			return -1;
 		if (r == 0)
 			break;
-		if (i >= CNAMES_MAX) { /* a loop, as good as */
+		if (i >= CNAMES_MAX) { /* most likely a loop */
 			ret->rcode = DNS_SERVFAIL;
 			break;
 		}
@@ -182,7 +182,7 @@ int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *n
 	ret->rcode = DNS_RCODE(flags) <= DNS_REFUSED ? (enum dns_rcode)DNS_RCODE(flags)
 						     : DNS_SERVFAIL;
 	if (flags & DNS_FLAG_TC) {
-		/* What is there may be half of it: nothing is taken from it. */
+		/* The records may be incomplete, so none is used. */
 		ret->is_truncated = true;
 		return 0;
 	}

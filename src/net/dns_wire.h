@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What questions and answers of DNS have in common: names and records.
+ * What DNS questions and answers have in common: names and records.
  *
- * Names are compared as they are on the wire (length, label, ..., 0), without compression and in
- * lower case. A byte of a label is never taken for a dot that way, and length bytes (at most 63)
- * are no letters, so one pass over all bytes makes lower case.
+ * Names are compared in wire format (length, label, ..., 0), without compression and in lower case.
+ * So a byte of a label is never mistaken for a dot. Length bytes (at most 63) are not letters, so
+ * one pass over all bytes makes lower case.
  */
 #ifndef NET_DNS_WIRE_H
 #define NET_DNS_WIRE_H
@@ -41,13 +41,12 @@ struct dns_record {
 
 /*
  * The name at @pos; *ret_end is where the message goes on after it. Pointers must lead strictly
- * backwards, before the place where the run of labels they stand in began, so no byte is read
- * twice. 0 or -1.
+ * backwards, before the start of the run of labels they end, so no byte is read twice. 0 or -1.
  */
 int dns_name_read(const uint8_t *msg, size_t len, size_t pos, bool can_jump, struct dns_name *ret,
 		  size_t *ret_end);
 
-/* Text, canonical by our grammar, to the wire. 0 or -1. */
+/* A canonical name (name.h) in wire format. 0 or -1. */
 int dns_name_encode(const char *text, struct dns_name *ret);
 
 bool dns_name_is(const struct dns_name *a, const struct dns_name *b);

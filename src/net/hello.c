@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation: first the records are walked, which says how much of the hello is there;
- * only a complete one is read. Everything is decided in the order of the bytes, so it does not
- * matter in which pieces they come.
+ * Theory of operation: walking the records tells whether the hello is complete; only a complete one
+ * is read. Decisions follow the order of the bytes, so the pieces in which they arrive do not
+ * matter.
  *
- * With Encrypted Client Hello (extension 0xfe0d) there is a second name that nobody but the server
- * can read. The outer one, which is read here like any other, is the server that terminates TLS and
- * so the one that the connection goes to; what it does behind that is as invisible as what any
- * server does. Telling such a hello from one with a GREASE extension is not possible.
+ * With Encrypted Client Hello (extension 0xfe0d) there is a second name that only the server can
+ * read. The outer name, which is read here like any other, is the server that terminates TLS and so
+ * the one that the connection goes to; what that server does next is invisible, as with any server.
+ * Such a hello cannot be told from one with a GREASE extension.
  */
 #include "net/hello.h"
 
@@ -46,7 +46,7 @@ static enum hello_result read_record(const uint8_t *data, size_t len, bool is_fi
 	if (len < RECORD_HEADER_LEN)
 		return HELLO_MORE;
 	*ret_len = be16_get(data + 3);
-	/* Empty ones are forbidden, and would make work without end. */
+	/* Empty records are forbidden, and would mean endless work. */
 	if (*ret_len == 0 || *ret_len > RECORD_MAX)
 		return HELLO_BROKEN;
 	return HELLO_OK;
@@ -83,7 +83,7 @@ static enum hello_result walk_records(const uint8_t *data, size_t len, size_t *r
 			if (r != HELLO_OK)
 				return r;
 		}
-		/* A client says nothing more before it has an answer. */
+		/* A client sends nothing more before it has an answer. */
 		if (got + there >= MESSAGE_HEADER_LEN && got + record_len > total)
 			return HELLO_BROKEN;
 		if (there < record_len)
@@ -142,8 +142,7 @@ static int take_u16(struct cursor *c, size_t *ret)
 
 /*
  * The @len bytes of a server_name extension: a list with one entry. Only one type of entry was ever
- * defined; how long one of another type is, and what it means, is anybody's guess, so it is not
- * passed over.
+ * defined. The length and meaning of other types are unknown, so they cannot be skipped.
  */
 static enum hello_result read_server_name(struct cursor *c, size_t len, char ret[NET_NAME_MAX + 1])
 {
@@ -168,7 +167,7 @@ static enum hello_result read_extensions(struct cursor *c, char ret[NET_NAME_MAX
 	enum hello_result r = HELLO_NO_NAME;
 	size_t type, len;
 
-	if (c->left == 0) /* from before there were any */
+	if (c->left == 0) /* a client from before there were extensions */
 		return HELLO_NO_NAME;
 	if (take_u16(c, &len) < 0 || len != c->left)
 		return HELLO_BROKEN;

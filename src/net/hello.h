@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The name in a TLS ClientHello. Called again with more bytes until it is decided; nothing is kept
+ * The name in a TLS ClientHello. Called again with more bytes until it is decided, without state
  * between calls. The hello may be split over TLS records and may carry unknown extensions.
  */
 #ifndef NET_HELLO_H
@@ -11,7 +11,7 @@
 
 #include "net/name.h"
 
-#define HELLO_MAX (16 << 10) /* bytes of records that are looked at */
+#define HELLO_MAX (16 << 10) /* bytes of records that are read */
 
 enum hello_result {
 	HELLO_OK = 0,
@@ -19,7 +19,7 @@ enum hello_result {
 	HELLO_NOT_TLS,	/* the bytes are something else */
 	HELLO_BROKEN,	/* TLS, but not well-formed, or ambiguous (two names) */
 	HELLO_NO_NAME,	/* no server name in it */
-	HELLO_BAD_NAME, /* a server name that is none by our grammar */
+	HELLO_BAD_NAME, /* a server name that is not a host name (name.h) */
 	HELLO_TOO_LONG,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reader of request heads. Lines are judged one after the other, each as soon as it is
- * complete, and what only the whole can tell (is there a Host? do the fields agree?) at the end, so
- * the answer does not depend on the pieces in which a head comes.
+ * Reads request heads. Each line is checked as soon as it is complete, and what needs the whole
+ * head (is there a Host? do the fields agree?) at the end, so the answer does not depend on the
+ * pieces in which a head arrives.
  */
 #include "net/http.h"
 
@@ -37,7 +37,7 @@ static int read_port(const char *text, size_t len, uint16_t *ret)
 	return 0;
 }
 
-/* "[v6]": what is in the brackets must have a colon, an IPv4 address has no place there. */
+/* "[v6]": IPv4 addresses are not written in brackets. */
 static int read_bracketed(const char *text, size_t len, struct http_host *ret, size_t *ret_end)
 {
 	size_t end = 1;
@@ -108,13 +108,13 @@ static enum http_result read_target(struct head_state *r, size_t pos, size_t end
 	const char *method = r->data + head->method.start;
 
 	for (size_t i = pos; i < end; i++) {
-		/* Control characters are gone already. A fragment is never sent. */
+		/* Control characters were refused already. A fragment is never sent. */
 		if ((unsigned char)r->data[i] <= ' ' || (unsigned char)r->data[i] >= 0x7f ||
 		    r->data[i] == '#')
-			return bad(head, "a target with a character that has no place there");
+			return bad(head, "a target with a character that is not allowed there");
 	}
 	head->path = (struct http_span){ (uint16_t)pos, (uint16_t)(end - pos) };
-	/* Methods are case-sensitive, but nobody should get far with "connect" either. */
+	/* Methods are case-sensitive, but a server might accept "connect" too. */
 	if (http_is_word(method, head->method.len, "connect")) {
 		head->form = HTTP_AUTHORITY;
 		head->path.len = 0;
@@ -177,8 +177,8 @@ static int read_length(const char *text, size_t len, uint64_t *ret)
 }
 
 /*
- * What a Connection field names is taken out of the request, so it must not be what gives the
- * request its meaning.
+ * Fields named by a Connection field are removed from the request, so they must not be ones that
+ * decide its meaning.
  */
 static enum http_result read_connection(struct head_state *r, const char *text, size_t len)
 {
@@ -203,7 +203,7 @@ static enum http_result read_connection(struct head_state *r, const char *text, 
 	return n < 0 ? bad(r->head, "a Connection field that is no list of words") : HTTP_OK;
 }
 
-/* The fields that say what the request is; all others are only kept. */
+/* The fields that decide what the request is; all others are only kept. */
 static enum http_result check_field(struct head_state *r, const struct http_span *name,
 				    const struct http_span *value)
 {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HTTP/1 request heads, read strictly and written anew: what leaves is what was understood.
+ * HTTP/1 request heads, parsed strictly and written anew, so the server reads what was checked
+ * here.
  *
- * Anything that two readers could take in two ways is an error: a line that does not end in CRLF,
+ * Anything that two parsers could read in two ways is an error: a line that does not end in CRLF,
  * white space before a colon, folded lines, control characters, two Host or Content-Length lines,
  * Content-Length beside Transfer-Encoding, any transfer coding but "chunked", a version other than
- * 1.0 and 1.1 (and no Transfer-Encoding in 1.0), a Host that is no host by our grammar or not the
+ * 1.0 and 1.1 (and no Transfer-Encoding in 1.0), a Host that is not a host name or not the
  * target's. Bytes from 0x80 on are allowed in values only.
  */
 #ifndef NET_HTTP_H

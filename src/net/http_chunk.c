@@ -31,8 +31,8 @@ static enum state end_part(char c)
 }
 
 /*
- * The state after one more byte. No white space anywhere: RFC 9112 forbids to send it, and readers
- * differ in where they take it.
+ * The state after one more byte. No white space anywhere: RFC 9112 forbids sending it, and parsers
+ * differ in where they accept it.
  */
 static enum state step(enum state state, char c)
 {
@@ -106,7 +106,7 @@ enum http_result http_read_chunk(const char *data, size_t len, size_t *ret_used,
 
 enum http_result http_read_trailer(const char *data, size_t len, size_t *ret_used)
 {
-	/* What would change the request after it was judged. */
+	/* Fields that would change the request after it was checked. */
 	static const char *const refused[] = { "host", "content-length", "transfer-encoding",
 					       NULL };
 	size_t pos = 0, line_len, cap = len < HTTP_TRAILER_MAX ? len : HTTP_TRAILER_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request head as it leaves: written from what was understood, not copied. */
+/* A request head as it leaves: written from what was parsed, not copied. */
 #include "net/http.h"
 
 #include <string.h>
@@ -75,7 +75,7 @@ static bool is_named(const struct http_head *head, const char *data, const struc
 	return false;
 }
 
-/* Written from what was understood of it, or meant for this hop only. */
+/* Written anew from what was parsed, or meant for this hop only. */
 static bool is_dropped(const struct http_head *head, const char *data, const struct http_span *name)
 {
 	static const char *const dropped[] = { "host",	     "content-length", "transfer-encoding",

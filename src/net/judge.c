@@ -2,7 +2,7 @@
 /* What the rules say about a host. A rule that denies always wins. */
 #include "net/rule.h"
 
-/* What is asked for: a name, or an address and what is inside of it. */
+/* What is asked for: a name, or an address and the one embedded in it. */
 struct subject {
 	const char *name;
 	struct net_addr addr, inside;
@@ -18,7 +18,7 @@ static bool is_localhost_addr(const struct net_addr *addr)
 
 static bool matches_name(const struct net_rule *rule, const char *name)
 {
-	/* The host's own loopback is never meant by accident. */
+	/* Only a rule that names localhost covers the host's loopback. */
 	if (net_name_equal(name, "localhost"))
 		return rule->type == NET_RULE_LOCALHOST;
 	if (rule->type == NET_RULE_NAME)
@@ -55,7 +55,7 @@ static bool is_denied(const struct net_rules *rules, const struct subject *s, ui
 			continue;
 		if (matches(rule, s))
 			return true;
-		/* A translator must not lead around a rule. */
+		/* A translator (NAT64 and the like) must not lead around a rule. */
 		if (s->has_inside && rule->type == NET_RULE_NETWORK &&
 		    net_addr_is_in(&s->inside, &rule->addr, rule->prefix))
 			return true;
@@ -102,7 +102,7 @@ static void set_address(struct subject *s, const struct net_addr *addr)
 	s->has_inside = net_addr_embedded(&s->addr, &s->inside);
 }
 
-/* By the rules that allow; those that deny have been asked. */
+/* Decides by the rules that allow; those that deny came first. */
 static enum net_verdict find_network(const struct net_rules *rules, const struct subject *s,
 				     uint16_t port, bool with_localhost)
 {

@@ -12,7 +12,7 @@ static bool is_label_byte(char c)
 	return (c >= 'a' && c <= 'z') || ascii_is_digit(c) || c == '-' || c == '_';
 }
 
-/* Would a lenient reader of addresses take the (lower case) label for a number? */
+/* Would a lenient parser of addresses take the (lower case) label for a number? */
 static bool is_number(const char *label, size_t len)
 {
 	bool is_hex = len >= 2 && label[0] == '0' && label[1] == 'x';

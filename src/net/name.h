@@ -5,8 +5,8 @@
  *
  * A name is one to 253 bytes of labels of letters, digits, hyphens and underscores, 1 to 63 bytes
  * each, no hyphen at an end of one; one trailing dot is allowed and dropped. A name whose last
- * label is a number (decimal or 0x...) is none: some resolver would take it for an address. What is
- * compared is always the canonical form: lower case, no trailing dot.
+ * label is a number (decimal or 0x...) is refused: some resolvers would take it for an address.
+ * Names are always compared in canonical form: lower case, no trailing dot.
  */
 #ifndef NET_NAME_H
 #define NET_NAME_H

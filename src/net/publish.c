@@ -9,10 +9,10 @@
 
 static const struct net_addr here = { .bytes = { 127, 0, 0, 1 } };
 
-static const char grammar[] = "write PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT, and /tcp or "
-			      "/udp behind it if only one is meant";
+static const char grammar[] = "write PORT, HOSTPORT:PORT or ADDRESS:HOSTPORT:PORT, with /tcp "
+			      "or /udp at the end for one of them only";
 
-/* Behind the last @c, or 0 if there is none. */
+/* The position after the last @c, or 0 if there is none. */
 static size_t behind_last(const char *text, size_t len, char c)
 {
 	while (len > 0 && text[len - 1] != c)
@@ -59,7 +59,7 @@ static int parse_host_part(const char *text, size_t len, struct net_publish *ret
 	int port = text_parse_number(text + at, len - at, UINT16_MAX);
 
 	if (port < 0) {
-		*ret_why = "has a port on the host that is none";
+		*ret_why = "has an invalid port on the host";
 		/* Also ADDRESS:PORT, which could be read in two ways. */
 		if (parse_address(text, len, &ret->addr) == 0)
 			*ret_why = "has an address but no port on the host";
@@ -70,7 +70,7 @@ static int parse_host_part(const char *text, size_t len, struct net_publish *ret
 	if (at == 0)
 		return 0;
 	if (parse_address(text, at - 1, &ret->addr)) {
-		*ret_why = "has an address that is none";
+		*ret_why = "has an invalid address";
 		return -1;
 	}
 	ret->has_addr = true;
@@ -107,7 +107,7 @@ int net_publish_parse(const char *text, struct net_publish *ret, const char **re
 	at = behind_last(text, len, ':');
 	port = text_parse_number(text + at, len - at, UINT16_MAX);
 	if (port <= 0) {
-		*ret_why = "has a port inside that is none (1 to 65535)";
+		*ret_why = "has an invalid port inside the sandbox (1 to 65535)";
 		return -1;
 	}
 	ret->port = ret->host_port = (uint16_t)port;

@@ -26,7 +26,7 @@ struct net_publish {
 int net_publish_parse(const char *text, struct net_publish *ret, const char **ret_why,
 		      const char **ret_hint);
 
-/* As it is written best: what goes without saying is left out. Returns @ret. */
+/* The shortest text that means the same. Returns @ret. */
 #define NET_PUBLISH_TEXT_MAX (NET_ADDR_TEXT_MAX + 24)
 char *net_publish_format(const struct net_publish *publish, char ret[NET_PUBLISH_TEXT_MAX]);
 

@@ -73,11 +73,11 @@ static int parse_port(const char *text, size_t len, bool is_deny, struct net_rul
 	int port = text_parse_number(text, len, 65535);
 
 	if (len == 0)
-		return refuse(to, "has an empty place where a port should be", how);
+		return refuse(to, "has an empty port", how);
 	if (count(text, len, '-') || (len == 1 && text[0] == '*'))
 		return refuse(to, "has a range of ports, which is not supported", how);
 	if (port <= 0)
-		return refuse(to, "has a port that is none", how);
+		return refuse(to, "has an invalid port", how);
 	if (port == PORT_DNS && !is_deny)
 		return refuse(to, "names port 53, which cannot be allowed",
 			      "Cordon answers DNS itself, for the names that are allowed");
@@ -113,7 +113,7 @@ static char *put_network(char *out, const struct net_rule *rule)
 	return out;
 }
 
-/* Sets what lies behind the prefix to zero; was there anything else? */
+/* Clears the bits beyond the prefix; were any set? */
 static bool cut_to_prefix(struct net_rule *rule)
 {
 	bool was_more = false;
@@ -147,19 +147,19 @@ static int parse_network(const char *text, size_t len, size_t slash, struct net_
 		return refuse(to, "has ports behind an IPv6 network",
 			      "they need brackets: [2001:db8::/32]:443");
 	if (prefix < 0)
-		return refuse(to, "has a prefix length that is none",
+		return refuse(to, "has an invalid prefix length",
 			      ret->addr.is_v6 ? "it is a number from 0 to 128"
 					      : "it is a number from 0 to 32");
 	ret->prefix = (uint8_t)prefix;
 	if (cut_to_prefix(ret)) {
 		/* A rule for a network has no name: room for the hint. */
 		*put_network(text_put(ret->name, "the network is "), ret) = '\0';
-		return refuse(to, "has bits set behind its prefix", ret->name);
+		return refuse(to, "has bits set beyond its prefix", ret->name);
 	}
 	if (ret->prefix == max && net_addr_special_net(&ret->addr, &named) &&
 	    named == NET_ADDR_NEVER)
 		return refuse(to, "is the unspecified address, which no host has",
-			      "the host's own loopback is localhost");
+			      "use localhost for the host's loopback");
 	return 0;
 }
 
@@ -173,9 +173,9 @@ static int explain_host(const char *text, size_t len, const struct refusal *to)
 	if (len == 0)
 		return refuse(to, "names no host", "write HOST or HOST:PORT");
 	if (count(text, len, '*'))
-		return refuse(to, "has a * where none can be", star);
+		return refuse(to, "has a * where it is not allowed", star);
 	if (count(text, len, '[') || count(text, len, ']'))
-		return refuse(to, "has brackets where none can be",
+		return refuse(to, "has brackets where they are not allowed",
 			      "only an IPv6 address is written in brackets: [2001:db8::1]:443");
 	if (count(text, len, '%'))
 		return refuse(to, "has a % in it", "addresses with a zone are not supported");
@@ -231,7 +231,7 @@ static size_t bracket_end(const char *text, size_t len)
 	return close + 1;
 }
 
-/* What nobody means by a host, whatever the rest is. */
+/* Refuses what cannot be part of a host, before anything is parsed. */
 static int check_bytes(const char *text, size_t len, const struct refusal *to)
 {
 	static const char host_only[] = "give the host only: example.com or example.com:443";
@@ -275,7 +275,7 @@ int net_rule_parse(const char *text, bool is_deny, struct net_rule *ret, const c
 		if (parse_host(host, end - 2, ret, &to))
 			return -1;
 		if (end < len && text[end] != ':')
-			return refuse(&to, "has something behind the brackets that is no port",
+			return refuse(&to, "has something other than a port after the brackets",
 				      "write [2001:db8::1]:443 or [2001:db8::/32]:443");
 	} else {
 		/* Several colons are an IPv6 address, and then no ports can follow. */

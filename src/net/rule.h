@@ -4,13 +4,13 @@
  *
  * HOST[:PORT[,PORT...]]. HOST is a name, *.NAME (one or more labels below, not NAME itself), an
  * IPv4 address, an IPv6 address, a network in CIDR notation with no bits beyond its prefix, or
- * localhost (the host's own loopback). IPv6 is written in brackets if ports follow: [::1]:443,
+ * localhost (the host's loopback). IPv6 is written in brackets if ports follow: [::1]:443,
  * [2001:db8::/32]:443. Without ports a rule to allow means 80 and 443, one to deny means all.
  *
  * A network that is to be allowed covers special addresses (net_addr_special()) only if it lies
  * within their network: 10.0.0.0/8 is the private one, 0.0.0.0/0 is the public internet, and a
  * metadata service has to be named by its address. A network to deny covers all it contains, also
- * inside of IPv6 addresses that lead to IPv4.
+ * embedded in IPv6 addresses that lead to IPv4.
  */
 #ifndef NET_RULE_H
 #define NET_RULE_H
@@ -55,7 +55,7 @@ struct net_rules {
 int net_rule_parse(const char *text, bool is_deny, struct net_rule *ret, const char **ret_why,
 		   const char **ret_hint);
 
-/* "HOST:PORT,..." as it is written best; @ret has room for NET_RULE_TEXT_MAX bytes. */
+/* "HOST:PORT,..." in its shortest form; @ret has room for NET_RULE_TEXT_MAX bytes. */
 #define NET_RULE_TEXT_MAX (NET_NAME_MAX + 8 + 6 * NET_RULE_PORTS_MAX)
 char *net_rule_format(const struct net_rule *rule, char ret[NET_RULE_TEXT_MAX]);
 
@@ -69,7 +69,7 @@ enum net_verdict {
 
 /* A host by its canonical name; @port 0 = any of the ports that a rule names. */
 enum net_verdict net_judge_name(const struct net_rules *rules, const char *name, uint16_t port);
-/* An address that was asked for as such, or that localhost is dialled by. */
+/* An address that was asked for directly, or that localhost leads to. */
 enum net_verdict net_judge_address(const struct net_rules *rules, const struct net_addr *addr,
 				   uint16_t port);
 /* An address that an allowed name turned out to have. */

@@ -37,8 +37,7 @@ enum socks_result socks_read_greeting(const uint8_t *data, size_t len, size_t *r
 	return SOCKS_NO_METHOD;
 }
 
-/* A text is an address if it can be read as one, so that it is judged by the rules for addresses.
- */
+/* Text that can be read as an address is one, so that the rules for addresses apply. */
 static int read_name(const char *text, size_t len, struct http_host *ret)
 {
 	if (net_addr_parse(text, len, &ret->addr) == 0) {
@@ -81,7 +80,7 @@ enum socks_result socks_read_request(const uint8_t *data, size_t len, size_t *re
 	if (len < FIXED_LEN)
 		return SOCKS_MORE;
 	r = measure(data, len, &address_len);
-	if (r == SOCKS_BAD_ADDRESS) /* where it would end nobody knows */
+	if (r == SOCKS_BAD_ADDRESS) /* its length is unknown */
 		*ret_used = FIXED_LEN;
 	if (r != SOCKS_OK)
 		return r;
@@ -109,7 +108,7 @@ enum socks_result socks_read_request(const uint8_t *data, size_t len, size_t *re
 
 void socks_write_reply(uint8_t code, uint8_t ret[SOCKS_REPLY_LEN])
 {
-	/* The address that it was reached from is nobody's business: 0.0.0.0, port 0. */
+	/* The guest does not need to know our address: 0.0.0.0, port 0. */
 	memset(ret, 0, SOCKS_REPLY_LEN);
 	ret[0] = VERSION;
 	ret[1] = code;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which addresses are no hosts on the public internet: IANA's registries of special-purpose
- * addresses, multicast, what is not assigned to anybody, and the services of cloud providers that
- * hand out credentials to whoever can reach them.
+ * Which addresses are not hosts on the public internet: IANA's registries of special-purpose
+ * addresses, multicast, unassigned addresses, and the services of cloud providers that hand out
+ * credentials to anyone who can reach them.
  *
- * Anycast addresses of protocols (192.0.0.9, 2001:1::1 and the like) are reachable from everywhere
- * by the registries, but they lead to a machine nearby, so they count as reserved here. The
+ * Anycast addresses of protocols (192.0.0.9, 2001:1::1 and the like) are global by the registries,
+ * but they lead to a machine nearby, so they count as reserved here. The
  * networks of AS112 and AMT are ordinary ones.
  */
 #include "net/addr.h"
@@ -14,7 +14,7 @@
 
 #include "base/macros.h"
 
-/* The reason lies in the row, not behind a pointer: nothing here needs relocation. */
+/* The reason is in the row, not behind a pointer, so that nothing here needs relocation. */
 struct special {
 	struct net_addr net;
 	uint8_t prefix;
@@ -35,7 +35,8 @@ static const struct special specials[] = {
 	{ V4(169, 254, 10, 10), 32, "metadata" },
 	{ V4(100, 100, 100, 200), 32, "metadata" },
 	{ V4(192, 0, 0, 192), 32, "metadata" },
-	{ V4(168, 63, 129, 16), 32, "metadata" }, /* public by its number, but the host's own */
+	{ V4(168, 63, 129, 16), 32,
+	  "metadata" }, /* in a public range, but the host's platform answers */
 	{ V4(0, 0, 0, 0), 32, "unspecified" },
 	{ V4(0, 0, 0, 0), 8, "reserved" },
 	{ V4(10, 0, 0, 0), 8, "private" },
@@ -77,13 +78,13 @@ static const struct special specials[] = {
 	{ V6(0xff, 0x00), 8, "multicast" },
 };
 
-/* Where IPv4 stands in IPv6 addresses. */
+/* Where IPv6 addresses embed IPv4 ones. */
 struct embedding {
 	struct net_addr net;
 	uint8_t prefix;
 	uint8_t at;   /* of the first of the four bytes */
-	uint8_t flip; /* to be read the other way round */
-	bool is_open; /* whoever sends there reaches what is inside, and nothing else */
+	uint8_t flip; /* XOR mask: Teredo inverts the bits */
+	bool is_open; /* leads to the embedded address and nowhere else */
 };
 
 static const struct embedding embeddings[] = {
@@ -101,7 +102,7 @@ static bool is_isatap(const struct net_addr *addr)
 	       addr->bytes[10] == 0x5e && addr->bytes[11] == 0xfe;
 }
 
-/* NULL: nothing is inside by the address's first bits. */
+/* NULL: the address's first bits embed nothing. */
 static const struct embedding *find_embedding(const struct net_addr *addr, struct net_addr *ret)
 {
 	static const uint8_t zeros[15];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of text in which rules, ports and addresses are written. */
+/* Parts of the text of rules, ports and addresses. */
 #ifndef NET_TEXT_H
 #define NET_TEXT_H
 

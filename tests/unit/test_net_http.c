@@ -132,7 +132,7 @@ static void test_requests(void)
 #define LINE "no request line"
 #define VERSION "a version other than HTTP/1.0 and HTTP/1.1"
 #define TARGET "a target that is neither a path nor http://"
-#define TARGET_CHAR "a target with a character that has no place there"
+#define TARGET_CHAR "a target with a character that is not allowed there"
 #define TARGET_HOST "a target with no host name in it"
 #define AUTHORITY "CONNECT to something that is not HOST:PORT"
 #define OTHER "a Host field other than the target's"
