@@ -22,7 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/stage.h"
+#include "format/stage.h"
 #include "common.h"
 #include "launch/launch.h"
 

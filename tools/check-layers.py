@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Includes go downwards: a file may include its own folder and folders of lower layers only.
+"""Includes go downwards: a file may include its own room and rooms of lower tiers only.
 
     check-layers.py [ROOT]       check a source tree; exit 1 and say where if anything is wrong
     check-layers.py --self-test  check the checker
 
-Folders of the same layer do not know each other, with the exceptions in SIBLINGS. A folder that is
-not in the table is an error: whoever adds one decides where it belongs.
+A room is a folder. Rooms of the same tier do not know each other, with the exceptions in SIBLINGS.
+A room inside another may include its parent and not its neighbours; of it the parent may include
+the header that has the room's name. A folder that is not in the table is an error.
 """
 
 import re
@@ -14,10 +15,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-LAYERS = {
+TIERS = {
     "src/base": 0,
     "src/uapi": 0,
+    "src/format": 0,
     "src/sys": 1,
+    "src/bare": 1,
     "src/seccomp": 2,
     "src/net": 2,
     "src/git": 2,
@@ -42,43 +45,28 @@ LAYERS = {
     "bindings/python/src": 7,
 }
 
-# (from, to) within one layer. Never both directions.
-SIBLINGS = {
-    ("src/init/watch", "src/init"),
-    ("src/init/broker", "src/init"),
-    ("src/init/files", "src/init"),
-}
 
-# The rooms of a workspace: each knows those above it in this list; the last two not each other.
-SIBLINGS |= {
-    (f"src/workspace/{source}", f"src/workspace/{target}")
-    for source, targets in {
-        "store": ["tree"],
-        "record": ["tree", "store"],
-        "changes": ["tree", "store", "record"],
-        "commit": ["tree", "store", "record", "changes"],
-        "export": ["tree", "store", "record", "changes"],
-    }.items()
-    for target in targets
-}
+def row(*rooms):
+    """Each of these may include those before it."""
+    return {(room, lower) for i, room in enumerate(rooms) for lower in rooms[:i]}
 
-# Rooms within init know its core and not each other. The core knows one header of each.
-HEADS = {
-    ("src/init", "init/watch/watch.h"),
-    ("src/init", "init/broker/broker.h"),
-    ("src/init", "init/files/files.h"),
-}
+
+# (from, to) within one tier. Never both directions.
+WORKSPACE = [f"src/workspace/{name}" for name in ("tree", "store", "record", "changes")]
+SIBLINGS = (
+    row("src/base", "src/format")
+    | row(*WORKSPACE, "src/workspace/commit")
+    | row(*WORKSPACE, "src/workspace/export")
+)
 
 # The freestanding programs share formats, constants and parsers with the library, not code that
-# needs libc. Bindings use the public interface and nothing else.
-INIT_MAY = {"src/init", "src/base", "src/uapi", "src/sys", "src/seccomp", "src/net", "src/plan"}
+# needs libc. Bindings use the public interface and nothing else. A room inside another has the
+# limits of its parent.
+BARE = {"src/base", "src/uapi", "src/format", "src/sys", "src/bare", "src/net"}
 ONLY = {
-    "src/init": INIT_MAY,
-    "src/init/watch": INIT_MAY,
-    "src/init/broker": INIT_MAY,
-    "src/init/files": INIT_MAY,
-    "src/gateway": {"src/gateway", "src/base", "src/uapi", "src/sys", "src/net"},
-    "bindings/python/src": {"bindings/python/src"},
+    "src/init": BARE | {"src/seccomp", "src/plan"},
+    "src/gateway": BARE,
+    "bindings/python/src": set(),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
@@ -86,6 +74,11 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.M)
 
 def folder_of(path, root):
     return path.parent.relative_to(root).as_posix()
+
+
+def parent_of(room):
+    parent = room.rsplit("/", 1)[0]
+    return parent if parent in TIERS else None
 
 
 def resolve(name, path, root):
@@ -96,19 +89,21 @@ def resolve(name, path, root):
             return folder_of(target.resolve(), root.resolve())
     head = name.rsplit("/", 1)[0] if "/" in name else folder_of(path, root)
     for candidate in ("src/" + head, head):
-        if candidate in LAYERS:
+        if candidate in TIERS:
             return candidate
     return None
 
 
-def allowed(source, target):
-    if target == source or target == "include/cordon":
+def allowed(source, target, name):
+    if target in (source, "include/cordon", parent_of(source)):
         return True
-    if target not in ONLY.get(source, {target}):
+    if parent_of(target) == source:
+        leaf = target.rsplit("/", 1)[1]
+        return name.endswith(f"{leaf}/{leaf}.h")
+    only = ONLY.get(parent_of(source) or source)
+    if only is not None and target not in only:
         return False
-    if LAYERS[target] < LAYERS[source]:
-        return True
-    return LAYERS[target] == LAYERS[source] and (source, target) in SIBLINGS
+    return TIERS[target] < TIERS[source] or (source, target) in SIBLINGS
 
 
 def check(root):
@@ -117,18 +112,19 @@ def check(root):
         for path in sorted((root / top).rglob("*.[chS]")):
             where = path.relative_to(root).as_posix()
             source = folder_of(path, root)
-            if source not in LAYERS:
-                problems.append(f"{where}: folder {source} has no layer in tools/check-layers.py")
+            if source not in TIERS:
+                problems.append(f"{where}: folder {source} has no tier in tools/check-layers.py")
                 continue
-            for match in INCLUDE.finditer(path.read_text(errors="replace")):
-                line = path.read_text(errors="replace").count("\n", 0, match.start(1)) + 1
+            text = path.read_text(errors="replace")
+            for match in INCLUDE.finditer(text):
+                line = text.count("\n", 0, match.start(1)) + 1
                 target = resolve(match.group(1), path, root)
-                if target is None or (target not in LAYERS and target != "include/cordon"):
-                    problems.append(f'{where}:{line}: "{match.group(1)}" leads to no known layer')
-                elif (source, match.group(1)) not in HEADS and not allowed(source, target):
+                if target is None or (target not in TIERS and target != "include/cordon"):
+                    problems.append(f'{where}:{line}: "{match.group(1)}" leads to no known room')
+                elif not allowed(source, target, match.group(1)):
                     problems.append(
-                        f'{where}:{line}: {source} (layer {LAYERS[source]}) must not include '
-                        f'"{match.group(1)}" of {target} (layer {LAYERS.get(target, "?")})'
+                        f'{where}:{line}: {source} (tier {TIERS[source]}) must not include '
+                        f'"{match.group(1)}" of {target} (tier {TIERS[target]})'
                     )
     return problems
 
@@ -141,7 +137,19 @@ def self_test():
         ("src/policy/a.c", '#include "own.h"', True),
         ("src/launch/a.c", '# include  "api/x.h"', False),
         ("src/launch/a.c", "#include <cordon/error.h>", True),
-        ("src/init/a.c", '#include "plan/plan_format.h"', True),
+        ("src/base/a.c", '#include "format/x.h"', False),
+        ("src/format/a.c", '#include "base/x.h"', True),
+        ("src/init/a.c", '#include "format/plan.h"', True),
+        ("src/init/a.c", '#include "plan/plan_read.h"', True),
+        ("src/gateway/a.c", '#include "plan/plan_read.h"', False),
+        ("src/gateway/a.c", '#include "bare/x.h"', True),
+        ("src/init/a.c", '#include "launch/x.h"', False),
+        ("src/launch/a.c", '#include "init/watch/x.h"', False),
+        ("src/workspace/store/a.c", '#include "workspace/tree/x.h"', True),
+        ("src/workspace/tree/a.c", '#include "workspace/store/x.h"', False),
+        ("src/plan/a.c", '#include "workspace/store/x.h"', True),
+        ("src/plan/a.c", '#include "git/x.h"', True),
+        ("src/git/a.c", '#include "workspace/tree/x.h"', False),
         ("src/init/a.c", '#include "policy/policy.h"', False),
         ("src/init/a.c", '#include "init/watch/watch.h"', True),
         ("src/init/a.c", '#include "init/watch/memory.h"', False),
@@ -176,7 +184,7 @@ def self_test():
                 print(f"self-test: {name} with {text!r} was judged wrongly")
                 wrong += 1
     for a, b in SIBLINGS:
-        if LAYERS[a] != LAYERS[b] or (b, a) in SIBLINGS:
+        if TIERS[a] != TIERS[b] or (b, a) in SIBLINGS:
             print(f"self-test: sibling pair {a}, {b} makes no sense")
             wrong += 1
     return 1 if wrong else 0

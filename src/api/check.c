@@ -13,7 +13,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json_write.h"
-#include "base/stage.h"
+#include "format/stage.h"
 #include "launch/launch.h"
 #include "uapi/landlock.h"
 

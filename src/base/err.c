@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/stage.h"
 #include "base/utf8.h"
 
 #define FORMAT_MAX 1024
@@ -35,26 +34,11 @@ static const char *const code_names[] = {
 };
 static_assert(ARRAY_SIZE(code_names) == CORDON_E_MAX, "a name for each error code");
 
-static const char *const stage_names[] = {
-	[STAGE_OUTSIDE] = "outside", [STAGE_START] = "start",	    [STAGE_USERNS] = "userns",
-	[STAGE_MOUNTS] = "mounts",   [STAGE_NET] = "net",	    [STAGE_LIMITS] = "limits",
-	[STAGE_CAPS] = "caps",	     [STAGE_LANDLOCK] = "landlock", [STAGE_SECCOMP] = "seccomp",
-	[STAGE_EXEC] = "exec",
-};
-static_assert(ARRAY_SIZE(stage_names) == STAGE_MAX, "a name for each stage");
-
 const char *cordon_error_name(int code)
 {
 	if (code < 0 || code >= CORDON_E_MAX)
 		return "unknown";
 	return code_names[code];
-}
-
-const char *cordon_stage_name(unsigned stage)
-{
-	if (stage >= STAGE_MAX)
-		return "unknown";
-	return stage_names[stage];
 }
 
 /*

@@ -24,7 +24,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "net/gateway_format.h"
+#include "format/gateway.h"
+#include "net/rule.h"
 #include "sys/raw.h"
 
 #define CTL_FD 0 /* the supervisor's socket */

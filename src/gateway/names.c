@@ -63,16 +63,16 @@ struct name *name_of(const struct net_addr *addr)
 		b += sizeof(pool6);
 	}
 	number = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
-	if (number < GATEWAY_POOL_BASE + GATEWAY_POOL_FIRST ||
-	    number - GATEWAY_POOL_BASE - GATEWAY_POOL_FIRST >= n_names)
+	if (number < GATEWAY_POOL_NET + GATEWAY_POOL_FIRST ||
+	    number - GATEWAY_POOL_NET - GATEWAY_POOL_FIRST >= n_names)
 		return NULL;
-	return &names[number - GATEWAY_POOL_BASE - GATEWAY_POOL_FIRST];
+	return &names[number - GATEWAY_POOL_NET - GATEWAY_POOL_FIRST];
 }
 
 void name_address(const struct name *name, bool is_v6, struct net_addr *ret)
 {
 	static const uint8_t pool6[12] = GATEWAY_POOL6;
-	uint32_t number = GATEWAY_POOL_BASE + name->number;
+	uint32_t number = GATEWAY_POOL_NET + name->number;
 	uint8_t *b = ret->bytes;
 
 	memset(ret, 0, sizeof(*ret));

@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/stage.h"
-#include "plan/plan_format.h"
-#include "plan/wire.h"
+#include "format/stage.h"
+#include "format/plan.h"
+#include "format/control.h"
 
 #define CTL_FD 0 /* control socket */
 
@@ -47,8 +47,8 @@ struct init {
 	int layer_fd;		       /* an overlay's upper layer, -1 = there is none */
 	struct watched watched[WATCHED_MAX];
 	int n_watched;
-	int has_io;	    /* the kernel counts what a process writes */
-	uint32_t base_done; /* steps of the plan that were carried out while parked */
+	int has_io;	      /* the kernel counts what a process writes */
+	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
 	int proc_fd;	  /* /proc, where the tree is found */
@@ -59,7 +59,7 @@ struct init {
 	int reader_pid;	  /* of a process of ours, 0 = there is none */
 	int counter_pid;  /* the same, of another (watch/disk.c) */
 	int has_status;	  /* how the command ended is known */
-	struct wire_limits limits;
+	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
@@ -68,7 +68,7 @@ struct init {
 	int cgroup_fds[3];   /* memory.events, cpu.stat, cpu.max; -1 = not ours to use */
 	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
 	const char *scratch; /* level landlock: the run's private directory */
-	struct wire_report report;
+	struct control_report report;
 };
 
 /* One step failed: @op is its index within the stage. Never returns. */
@@ -79,11 +79,11 @@ uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 const char *str_at(const struct init *in, uint32_t off);
 size_t str_len(const char *s);
 
-int receive_plan(struct init *in);	     /* receive.c: 1 = only the base, 0 = all */
-int receive_order(struct wire_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
+int receive_plan(struct init *in);		/* receive.c: 1 = only the base, 0 = all */
+int receive_order(struct control_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
 void map_self(struct init *in, const char *uid_map, const char *gid_map); /* stage_userns.c */
 void stage_userns(struct init *in);					  /* stage_userns.c */
-void stage_base(struct init *in);   /* stage_mounts.c: what does not depend on the run */
+void stage_common(struct init *in); /* stage_mounts.c: what does not depend on the run */
 void stage_mounts(struct init *in); /* stage_mounts.c: the rest */
 long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
 void start_net(struct init *in); /* stage_net.c: begins, in the background */
@@ -105,7 +105,7 @@ void open_signals(struct init *in);	/* reaper.c */
 void watch_mounts(struct init *in);	/* reaper.c: once the view is complete */
 void sweep_scratch(const char *path);	/* sweep.c */
 void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
-void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
+void run_janitor(const struct control_order *order, const int *fds, int n_fds)
 	__attribute__((noreturn)); /* janitor.c */
 
 /* Freestanding C still lets the compiler call these. */

@@ -16,8 +16,8 @@
 #include <linux/stat.h>
 #include <linux/time.h>
 
-#include "plan/janitor.h"
-#include "plan/placeholder_mark.h"
+#include "format/janitor.h"
+#include "format/placeholder_mark.h"
 #include "sys/raw.h"
 
 #define LOCK_EX_NB (2 | 4)
@@ -108,7 +108,7 @@ static void remove_hold(int dir_fd, const char *name, int64_t since, int *tries)
 	raw_syscall(__NR_flock, dir_fd, LOCK_UN_NR, 0, 0, 0, 0);
 }
 
-void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
+void run_janitor(const struct control_order *order, const int *fds, int n_fds)
 {
 	struct janitor_order names;
 	struct __kernel_timespec now = { 0, 0 };
@@ -116,7 +116,7 @@ void run_janitor(const struct wire_order *order, const int *fds, int n_fds)
 	long n;
 
 	/* fds: init's pidfd, the supervisor's, then the locked directory of each name. */
-	if (n_fds != (int)(2 + order->count) || order->count > JANITOR_HOLDS_MAX)
+	if (n_fds != (int)(2 + order->count) || order->count > JANITOR_NAMES_MAX)
 		leave();
 	raw_syscall(__NR_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
 	n = raw_syscall(__NR_read, CTL_FD, (long)&names, sizeof(names), 0, 0, 0);

@@ -49,7 +49,7 @@ void stamp(struct init *in, int stage)
 
 void fail(struct init *in, int stage, unsigned op, long negative_errno)
 {
-	in->report.type = WIRE_FAILED;
+	in->report.type = CONTROL_FAILED;
 	in->report.stage = (uint32_t)stage;
 	in->report.op = op;
 	in->report.sys_errno = (int32_t)-negative_errno;
@@ -133,7 +133,7 @@ static void take_plan(struct init *in, char role)
 
 	while (receive_plan(in)) {
 		stage_userns(in);
-		stage_base(in);
+		stage_common(in);
 		stage_net(in);
 	}
 	stamp(in, STAGE_START);
@@ -170,11 +170,11 @@ void init_main(const long *stack)
 	/* Here rather than later: the supervisor is still planning. */
 	limit_caps(&in, namespaces);
 	take_plan(&in, role);
-	if (namespaces && !in.base_done)
+	if (namespaces && !in.common_done)
 		stage_userns(&in);
 	stamp(&in, STAGE_USERNS);
-	if (!in.base_done)
-		stage_base(&in);
+	if (!in.common_done)
+		stage_common(&in);
 	stage_mounts(&in);
 	/* Without a user namespace the grants must be opened before the privilege to do so goes. */
 	if (!namespaces)

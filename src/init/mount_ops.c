@@ -102,7 +102,7 @@ long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 	if (r < 0)
 		return r;
 	/* A point that was just made on our own tmpfs needs no second look. */
-	if ((op->flags & (PLAN_MKPOINT | PLAN_LEFT)) == PLAN_MKPOINT)
+	if ((op->flags & (PLAN_MKPOINT | PLAN_REUSED)) == PLAN_MKPOINT)
 		return raw5(__NR_move_mount, mount_fd, "", at.fd, at.name, MOVE_MOUNT_F_EMPTY_PATH);
 	dst = open_in_root(in, str_at(in, op->dst));
 	if (dst < 0)
@@ -110,14 +110,14 @@ long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 	r = raw5(__NR_move_mount, mount_fd, "", dst, "",
 		 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 	close_fd(dst);
-	return r >= 0 && (op->flags & PLAN_LEFT) ? left_keep(in, op, mount_fd) : r;
+	return r >= 0 && (op->flags & PLAN_REUSED) ? left_keep(in, op, mount_fd) : r;
 }
 
 static long make_dir(const struct init *in, const struct plan_op *op)
 {
 	long r;
 
-	if (op->flags & PLAN_LEFT)
+	if (op->flags & PLAN_REUSED)
 		return left_make(in, op, 0);
 	r = raw3(__NR_mkdirat, in->root_fd, below_root(str_at(in, op->dst)), op->mode);
 	return r == -EEXIST ? 0 : r;
@@ -159,7 +159,7 @@ long make_point(const struct init *in, const struct plan_op *op)
 		return 0;
 	if (!(op->flags & PLAN_FILE))
 		return make_dir(in, op);
-	if (op->flags & PLAN_LEFT)
+	if (op->flags & PLAN_REUSED)
 		return left_make(in, op, 1);
 	r = raw4(__NR_mknodat, in->root_fd, below_root(str_at(in, op->dst)), S_IFREG | op->mode, 0);
 	return r == -EEXIST ? 0 : r;
@@ -191,7 +191,7 @@ static long op_bind(struct init *in, const struct plan_op *op)
 	if (mount_fd < 0)
 		return mount_fd;
 	r = place_mount(in, (int)mount_fd, op);
-	if (r >= 0 && (op->flags & PLAN_OWN))
+	if (r >= 0 && (op->flags & PLAN_PRIVATE_DIR))
 		r = disk_take_own(in, (int)mount_fd, str_at(in, op->dst));
 	close_fd(mount_fd);
 	return r;
@@ -408,7 +408,7 @@ static long op_rule(struct init *in, const struct plan_op *op)
 	if (src < 0)
 		return src;
 	r = landlock_add(in, (int)src, op->access);
-	if (r >= 0 && (op->flags & PLAN_OWN))
+	if (r >= 0 && (op->flags & PLAN_PRIVATE_DIR))
 		r = disk_take_own(in, (int)src, str_at(in, op->src));
 	close_fd(src);
 	return r;
@@ -416,7 +416,7 @@ static long op_rule(struct init *in, const struct plan_op *op)
 
 static long op_symlink(struct init *in, const struct plan_op *op)
 {
-	if (op->flags & PLAN_LEFT)
+	if (op->flags & PLAN_REUSED)
 		return left_link(in, op);
 	return raw3(__NR_symlinkat, str_at(in, op->src), in->root_fd,
 		    below_root(str_at(in, op->dst)));
@@ -442,7 +442,7 @@ long mount_op(struct init *in, const struct plan_op *op)
 		return op_devpts(in, op);
 	case PLAN_OP_MASK:
 		return op_mask(in, op);
-	case PLAN_OP_LAYERS:
+	case PLAN_OP_UPPER:
 		return op_layers(in, op);
 	case PLAN_OP_OVERLAY:
 		return op_overlay(in, op);

@@ -24,7 +24,7 @@ long make_point(const struct init *in, const struct plan_op *op);
 /* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
 long place_mount(struct init *in, int mount_fd, const struct plan_op *op);
 
-/* Steps with PLAN_LEFT (reused_dir.c). */
+/* Steps with PLAN_REUSED (reused_dir.c). */
 long left_make(const struct init *in, const struct plan_op *op, int is_file);
 long left_link(const struct init *in, const struct plan_op *op);
 /* Remembers the mount that was just put there, until left_done(), if more is to be done in it. */

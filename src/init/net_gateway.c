@@ -16,7 +16,7 @@
 #include <linux/rtnetlink.h>
 
 #include "init/fdpass.h"
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 #include "sys/raw.h"
 
 #define AF_INET_NR 2
@@ -95,7 +95,7 @@ static void fill_route(struct route_message *m, uint8_t family)
 static size_t fill_address(struct address_message *m, uint8_t family)
 {
 	static const uint8_t pool6[12] = GATEWAY_POOL6;
-	const uint32_t number = GATEWAY_POOL_BASE + GATEWAY_POOL_OWN;
+	const uint32_t number = GATEWAY_POOL_NET + GATEWAY_POOL_DEVICE;
 	size_t len = family == AF_INET6_NR ? 16 : 4;
 	uint8_t *at = m->local_bytes;
 

@@ -53,7 +53,7 @@ struct server_report {
 	int stage;
 	unsigned op;
 	long error;
-	uint64_t stamps_ns[sizeof(((struct wire_report *)0)->stamps_ns) / sizeof(uint64_t)];
+	uint64_t stamps_ns[sizeof(((struct control_report *)0)->stamps_ns) / sizeof(uint64_t)];
 };
 
 static int give_up(struct payload *p, int stage, unsigned op, long error)

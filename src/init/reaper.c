@@ -121,7 +121,7 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	/* Nobody is left to change it; the supervisor has the lock as long as it likes. */
 	if (in->lock_fd >= 0)
 		raw_syscall(__NR_close, in->lock_fd, 0, 0, 0, 0, 0);
-	send_report(in, WIRE_ENDED);
+	send_report(in, CONTROL_ENDED);
 	leave();
 }
 
@@ -140,7 +140,7 @@ static void begin_grace(struct init *in)
 /* The time is over: every process is asked to end, also those that do not run at the moment. */
 static void end_in_time(struct init *in)
 {
-	in->report.limit = WIRE_LIMIT_WALL;
+	in->report.limit = CONTROL_LIMIT_WALL;
 	if (in->limits.grace_ns == 0)
 		end_tree(in);
 	begin_grace(in);
@@ -151,16 +151,16 @@ static void end_in_time(struct init *in)
 /* One order from the supervisor; 1 when the tree must end now. */
 static int obey(struct init *in)
 {
-	struct wire_order order;
+	struct control_order order;
 	int r = receive_order(&order);
 
 	if (r <= 0)
 		return r < 0;
 	switch (order.type) {
-	case WIRE_KILL:
+	case CONTROL_KILL:
 		in->report.obeyed = 1;
 		return 1;
-	case WIRE_END:
+	case CONTROL_END:
 		in->report.obeyed = 1;
 		if (in->limits.grace_ns == 0)
 			return 1;
@@ -168,7 +168,7 @@ static int obey(struct init *in)
 		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
 		raw_syscall(__NR_kill, -in->payload_pid, SIGCONT_NR, 0, 0, 0, 0);
 		return 0;
-	case WIRE_SIGNAL:
+	case CONTROL_SIGNAL:
 		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
 		return 0;
 	default:
@@ -235,14 +235,15 @@ void supervise(struct init *in)
 		if (command_ended && !in->report.command_ended_ns) {
 			in->report.command_ended_ns = now_ns();
 			if (in->keep_orphans && !none_left && in->kill_at_ns == NEVER)
-				send_report(in, WIRE_ORPHANED);
+				send_report(in, CONTROL_ORPHANED);
 		}
 		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
 			end_tree(in);
 		next = watch_tick(in);
 		if (in->watch_error)
 			end_unwatched(in);
-		if (in->report.limit != WIRE_LIMIT_NONE && in->report.limit != WIRE_LIMIT_WALL)
+		if (in->report.limit != CONTROL_LIMIT_NONE &&
+		    in->report.limit != CONTROL_LIMIT_WALL)
 			end_tree(in);
 		wait_for_event(in, poll, next);
 	}

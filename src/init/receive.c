@@ -16,7 +16,7 @@
 #define SEEK_TO_END 2
 #define SIGKILL_NR 9
 #define PLAN_FDS 5
-#define BASE_FDS 2
+#define COMMON_FDS 2
 #define TERMINAL_FDS 2 /* the same without standard streams */
 #define CGROUP_FDS_MIN 2
 #define CGROUP_FDS_MAX 3
@@ -24,11 +24,11 @@
 struct fd_control {
 	size_t len;
 	int level, type;
-	int fds[WIRE_FDS_MAX];
+	int fds[CONTROL_FDS_MAX];
 };
 
 /* Receives one order; returns the number of descriptors, -EPIPE when the supervisor is gone. */
-static long receive(struct wire_order *order, struct fd_control *control, int flags)
+static long receive(struct control_order *order, struct fd_control *control, int flags)
 {
 	struct io_vector iov = { order, sizeof(*order) };
 	struct message msg = {
@@ -50,7 +50,7 @@ static long receive(struct wire_order *order, struct fd_control *control, int fl
 	return (long)((control->len - offsetof(struct fd_control, fds)) / sizeof(int));
 }
 
-int receive_order(struct wire_order *order)
+int receive_order(struct control_order *order)
 {
 	struct fd_control control;
 	long r = receive(order, &control, MESSAGE_DONTWAIT);
@@ -84,7 +84,7 @@ static const struct plan_header *map_plan(struct init *in, int fd)
 
 static void receive_mounts(struct init *in)
 {
-	struct wire_order order;
+	struct control_order order;
 	struct fd_control control;
 	uint32_t have = 0;
 
@@ -93,7 +93,7 @@ static void receive_mounts(struct init *in)
 
 		if (n < 0)
 			fail(in, STAGE_START, 8, n);
-		if (order.type != WIRE_MOUNTS || n == 0 ||
+		if (order.type != CONTROL_MOUNTS || n == 0 ||
 		    have + (uint32_t)n > in->plan->n_mount_fds)
 			fail(in, STAGE_START, 9, -EBADMSG);
 		for (long i = 0; i < n; i++)
@@ -143,11 +143,11 @@ static void take_supervisor(struct init *in, int fd)
 /* From @fds on: descriptors of the workspace and the network. */
 static void take_others(struct init *in, uint32_t flags, const int *fds)
 {
-	if (flags & WIRE_LOCK)
+	if (flags & CONTROL_LOCK)
 		in->lock_fd = *fds++;
-	if (flags & WIRE_NET)
+	if (flags & CONTROL_NET)
 		in->gateway_fd = *fds++;
-	if (flags & WIRE_NET_PROXY)
+	if (flags & CONTROL_NET_PROXY)
 		in->proxy_fd = *fds;
 }
 
@@ -162,12 +162,12 @@ static int net_is_sound(const struct init *in)
 
 static long count_others(uint32_t flags)
 {
-	return !!(flags & WIRE_LOCK) + !!(flags & WIRE_NET) + !!(flags & WIRE_NET_PROXY);
+	return !!(flags & CONTROL_LOCK) + !!(flags & CONTROL_NET) + !!(flags & CONTROL_NET_PROXY);
 }
 
 int receive_plan(struct init *in)
 {
-	struct wire_order order;
+	struct control_order order;
 	struct fd_control control;
 	long n = receive(&order, &control, 0), base, all;
 
@@ -177,16 +177,16 @@ int receive_plan(struct init *in)
 	raw_fault_countdown = (long)order.fault_countdown;
 	raw_fault_errno = (long)order.fault_errno;
 #endif
-	if (order.type == WIRE_JANITOR)
+	if (order.type == CONTROL_JANITOR)
 		run_janitor(&order, control.fds, (int)n);
-	if (order.type == WIRE_BASE && n == BASE_FDS && !in->plan) {
+	if (order.type == CONTROL_COMMON && n == COMMON_FDS && !in->plan) {
 		in->plan = map_plan(in, control.fds[0]);
 		take_supervisor(in, control.fds[1]);
 		return 1;
 	}
-	base = order.flags & WIRE_OWN_TERMINAL ? TERMINAL_FDS : PLAN_FDS;
+	base = order.flags & CONTROL_NO_STDIO ? TERMINAL_FDS : PLAN_FDS;
 	all = base + count_others(order.flags);
-	if (order.type != WIRE_PLAN ||
+	if (order.type != CONTROL_PLAN ||
 	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
 		fail(in, STAGE_START, 4, -EBADMSG);
 	take_others(in, order.flags, control.fds + base);
@@ -197,7 +197,7 @@ int receive_plan(struct init *in)
 	in->term_rows = order.rows;
 	in->term_cols = order.cols;
 	in->limits = order.limits;
-	in->keep_orphans = !!(order.flags & WIRE_KEEP_ORPHANS);
+	in->keep_orphans = !!(order.flags & CONTROL_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
 	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS) || !net_is_sound(in))
 		fail(in, STAGE_START, 4, -EBADMSG);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Should: make names in directories that earlier runs wrote to, and that others may be writing to
- * now (PLAN_LEFT).
+ * now (PLAN_REUSED).
  * Mustn't: follow a link that one of them left, or take something else for what was to be made.
  *
  * The way to a name is opened once, without links and inside the new root; the name itself is made
@@ -68,7 +68,7 @@ static int is_used(const struct init *in, const char *dir)
 
 	if (in->plan->workspace && rest_of(dir, str_at(in, in->plan->workspace)))
 		return 1;
-	for (uint32_t i = in->plan->n_base_ops; i < in->plan->n_ops; i++) {
+	for (uint32_t i = in->plan->n_common_ops; i < in->plan->n_ops; i++) {
 		rest = rest_of(dir, str_at(in, ops[i].dst));
 		if (rest && !(rest[0] == '.' && rest[1] == 0))
 			return 1;

@@ -113,7 +113,7 @@ static void carry_out(struct init *in, uint32_t from, uint32_t to)
 	}
 }
 
-void stage_base(struct init *in)
+void stage_common(struct init *in)
 {
 	const struct plan_header *plan = in->plan;
 	long r;
@@ -129,8 +129,8 @@ void stage_base(struct init *in)
 	raw_syscall(__NR_umask, 0, 0, 0, 0, 0, 0);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		make_root(in);
-	carry_out(in, 0, plan->n_base_ops);
-	in->base_done = plan->n_base_ops;
+	carry_out(in, 0, plan->n_common_ops);
+	in->common_done = plan->n_common_ops;
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		enter_root(in);
 }
@@ -158,9 +158,9 @@ void stage_mounts(struct init *in)
 	long r;
 
 	/* The supervisor compares the plans; a mix-up must not become a view with holes. */
-	if (in->base_done != plan->n_base_ops)
+	if (in->common_done != plan->n_common_ops)
 		fail(in, STAGE_MOUNTS, 15, -EINVAL);
-	carry_out(in, in->base_done, plan->n_ops);
+	carry_out(in, in->common_done, plan->n_ops);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		leave_host(in);
 	raw_syscall(__NR_close, in->host_fd, 0, 0, 0, 0, 0);

@@ -35,7 +35,7 @@ static long send_master(struct init *in)
 	};
 	long r;
 
-	in->report.type = WIRE_TERMINAL;
+	in->report.type = CONTROL_TERMINAL;
 	r = raw3(__NR_sendmsg, CTL_FD, &msg, 0);
 	in->report.type = 0;
 	return r < 0 ? r : 0;

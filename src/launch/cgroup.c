@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plan/wire.h"
+#include "format/control.h"
 #include "sys/calls.h"
 
 #define TEXT_MAX 8192 /* memory.stat is the longest */
@@ -208,7 +208,7 @@ static uint64_t memory_peak(const struct cgroup *cgroup, char text[TEXT_MAX])
 	return peak > file ? peak - file : 0;
 }
 
-int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct wire_report *report)
+int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct control_report *report)
 {
 	char text[TEXT_MAX];
 	uint64_t peak = memory_peak(cgroup, text), tasks = read_number(cgroup, "pids.peak");
@@ -221,12 +221,12 @@ int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct wire_re
 		report->procs = tasks;
 	if (cgroup_read(cgroup->dir_fd, "pids.events", text, sizeof(text)) > 0 &&
 	    cgroup_field(text, "max"))
-		report->hits |= WIRE_HIT_PROCS;
+		report->hits |= CONTROL_HIT_PROCS;
 	/* Somebody else's limit, the machine's for one, counts as a kill only. */
 	if (cgroup_read(cgroup->dir_fd, "memory.events", text, sizeof(text)) > 0)
 		killed = cgroup_field(text, "oom") && cgroup_field(text, "oom_kill");
-	if (killed && report->limit == WIRE_LIMIT_NONE)
-		report->limit = WIRE_LIMIT_MEMORY;
+	if (killed && report->limit == CONTROL_LIMIT_NONE)
+		report->limit = CONTROL_LIMIT_MEMORY;
 	if (!is_reported && cgroup_read(cgroup->dir_fd, "cpu.stat", text, sizeof(text)) > 0) {
 		report->user_us = cgroup_field(text, "user_usec");
 		report->system_us = cgroup_field(text, "system_usec");

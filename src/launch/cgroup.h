@@ -56,7 +56,7 @@ struct cgroup_limits {
 	bool kills_group; /* the end of memory ends all of it, init too */
 };
 
-struct wire_report;
+struct control_report;
 
 /* Looks for the place, if that has not been done. -errno says why there is none. */
 int cgroup_home_find(struct cgroup_home *home);
@@ -73,7 +73,7 @@ int cgroup_kill(const struct cgroup *cgroup);
 /* Until nobody is in it any more; -ETIMEDOUT. */
 int cgroup_wait_empty(const struct cgroup *cgroup, int timeout_ms);
 /* Puts the kernel's figures into @report. 1 if the group's own limit of memory has killed. */
-int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct wire_report *report);
+int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct control_report *report);
 /* Removes and forgets it. With -EBUSY it is kept, for another try. */
 int cgroup_remove(const struct cgroup_home *home, struct cgroup *cgroup);
 /* Forgets it without another try. */

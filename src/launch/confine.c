@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/stage.h"
+#include "format/stage.h"
 #include "launch/confine.h"
 #include "plan/plan.h"
 #include "plan/plan_read.h"

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "plan/plan_format.h"
+#include "format/plan.h"
 
 /* Everything is looked up beforehand; what is left is a row of system calls. */
 struct confinement {

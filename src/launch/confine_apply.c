@@ -17,7 +17,7 @@
 #include <linux/seccomp.h>
 #include <linux/securebits.h>
 
-#include "base/stage.h"
+#include "format/stage.h"
 #include "launch/confine.h"
 #include "seccomp/seccomp.h"
 #include "sys/calls.h"

@@ -270,7 +270,7 @@ int gateway_end(struct cordon_run *run)
 	if (!g->is_ended) {
 		g->is_ended = 1;
 		/* A run that was ended does not deliver what it has sent. */
-		if (run->ending || run->report.limit != WIRE_LIMIT_NONE)
+		if (run->ending || run->report.limit != CONTROL_LIMIT_NONE)
 			(void)!send(g->ctl_fd, "q", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		shutdown(g->ctl_fd, SHUT_WR);
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, g->ctl_fd, EPOLLIN, 0);

@@ -13,7 +13,7 @@
 
 #include <cordon/run.h>
 
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 
 struct cordon_launcher;
 struct cordon_run;

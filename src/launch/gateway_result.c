@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "launch/gateway.h"
 #include "launch/launch.h"
+#include "net/rule.h"
 
 #define STEP_FDS 7
 #define CONFINE 100 /* steps from here on are the gateway's confinement */

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "launch/gitlinks.h"
-#include "plan/placeholder.h"
+#include "format/placeholder.h"
 
 #define POINTER_MAX 8192 /* bytes of a .git file or of commondir */
 #define HOOKS_MAX 256

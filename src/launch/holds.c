@@ -17,8 +17,8 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
-#include "plan/janitor.h"
-#include "plan/placeholder.h"
+#include "format/janitor.h"
+#include "format/placeholder.h"
 #include "sys/calls.h"
 
 #define TRIES 8
@@ -110,9 +110,9 @@ static void let_go(struct hold *hold)
 static int start_janitor(struct cordon_launcher *l, struct holds *holds, int init_pid_fd,
 			 struct cordon_error *err)
 {
-	struct wire_order order = { .type = WIRE_JANITOR, .count = (uint32_t)holds->n };
+	struct control_order order = { .type = CONTROL_JANITOR, .count = (uint32_t)holds->n };
 	struct janitor_order *names;
-	int fds[2 + JANITOR_HOLDS_MAX], r;
+	int fds[2 + JANITOR_NAMES_MAX], r;
 
 	r = spawn_init(l, SPAWN_JANITOR, NULL, &holds->janitor, err);
 	if (r < 0)
@@ -150,7 +150,7 @@ int holds_take(struct cordon_launcher *l, const struct plan *plan, int init_pid_
 
 	if (plan->n_holds == 0)
 		return 0;
-	if (plan->n_holds > JANITOR_HOLDS_MAX)
+	if (plan->n_holds > JANITOR_NAMES_MAX)
 		return cordon_err(err, CORDON_E_POLICY, 0,
 				  "too many names that do not exist have to be protected");
 	ret->v = calloc(plan->n_holds, sizeof(*ret->v));

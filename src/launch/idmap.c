@@ -93,7 +93,7 @@ static int is_mapped(const struct plan *plan, size_t index)
 {
 	const struct plan_op *op = step_of(plan, index);
 
-	return !op || !(op->flags & PLAN_OWN);
+	return !op || !(op->flags & PLAN_PRIVATE_DIR);
 }
 
 static int refuse(const struct plan *plan, size_t index, int error, struct cordon_error *err)

@@ -28,7 +28,7 @@
 #include "launch/private.h"
 #include "launch/workspace.h"
 #include "plan/plan.h"
-#include "plan/wire.h"
+#include "format/control.h"
 #include "probe/probe.h"
 
 #define BACKSTOP_MS 500	 /* after init should have acted, we do */
@@ -96,13 +96,13 @@ int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned
  * @order has the limits and the terminal's size in it; @gateway the sockets that init gets;
  * @lock_fd the lock of the workspace, -1 = none. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
-		  const struct plan *plan, struct wire_order *order, const int stdio[3],
+		  const struct plan *plan, struct control_order *order, const int stdio[3],
 		  const struct run_gateway *gateway, int lock_fd, int flags,
 		  struct cordon_error *err);
 /* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
  * -errno the end. */
-int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd);
-int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds);
+int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd);
+int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
 int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
 		     uint32_t outer_gid);
@@ -214,7 +214,7 @@ struct cordon_run {
 	int resized;	    /* before there was a terminal */
 	int terminal_error; /* why the command's terminal could not be taken: -errno */
 	int out_of_memory;  /* the control group's limit has killed */
-	struct wire_report report;
+	struct control_report report;
 	struct cordon_result result;
 	int error_set;
 	struct cordon_error error;
@@ -250,7 +250,7 @@ void result_fill(struct cordon_run *run);
  */
 void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 /* What went wrong inside, in words. */
-int result_stage_error(const struct plan *plan, const struct wire_report *report,
+int result_stage_error(const struct plan *plan, const struct control_report *report,
 		       struct cordon_error *err);
 uint64_t clock_ns(void);
 /* A sealed memory file with a program of ours. */

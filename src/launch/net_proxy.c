@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/stage.h"
+#include "format/stage.h"
 #include "sys/calls.h"
 
 #define BACKLOG 128

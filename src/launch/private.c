@@ -265,7 +265,7 @@ static const char *real_path(struct arena *arena, const struct place *at)
 /* Our own account; what does not look like it is as good as none. */
 static void read_held(struct run_private *p)
 {
-	uint64_t *const numbers[] = { &p->held_bytes, &p->held_inodes, &p->seen_bytes,
+	uint64_t *const numbers[] = { &p->usage_bytes, &p->usage_inodes, &p->seen_bytes,
 				      &p->seen_inodes };
 	char text[HELD_MAX + 1], *at = text;
 	int fd = openat(p->dir_fd, HELD, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -280,8 +280,8 @@ static void read_held(struct run_private *p)
 		*numbers[i++] = strtoull(at, &at, 10);
 		at += *at == ' ';
 	}
-	if ((i != 2 && i != 4) || *at != '\n' || p->held_inodes == WIRE_UNKNOWN) {
-		p->held_bytes = p->held_inodes = WIRE_UNKNOWN;
+	if ((i != 2 && i != 4) || *at != '\n' || p->usage_inodes == CONTROL_UNKNOWN) {
+		p->usage_bytes = p->usage_inodes = CONTROL_UNKNOWN;
 		p->seen_bytes = p->seen_inodes = 0;
 	}
 }
@@ -297,8 +297,8 @@ static void look_into_locked(struct run_private *p)
 	if (p->seen_inodes == 0 || tree_locked(p->plan.tmp.fd, &tmp) < 0 ||
 	    tree_locked(p->plan.home.fd, &home) < 0)
 		return;
-	p->held_bytes = p->seen_bytes + tmp.bytes + home.bytes;
-	p->held_inodes = p->seen_inodes + tmp.inodes + home.inodes;
+	p->usage_bytes = p->seen_bytes + tmp.bytes + home.bytes;
+	p->usage_inodes = p->seen_inodes + tmp.inodes + home.inodes;
 }
 
 static int open_all(const struct plan_input *in, bool make, struct arena *arena,
@@ -395,15 +395,15 @@ const struct plan_private *private_plan(const struct run_private *p)
 	return p->dir_fd >= 0 ? &p->plan : NULL;
 }
 
-void private_held(const struct cordon_run *run, struct wire_limits *ret)
+void private_held(const struct cordon_run *run, struct control_limits *ret)
 {
 	const struct run_private *p = &run->private_dir;
-	bool is_known = ret->held_bytes != WIRE_UNKNOWN && p->held_bytes != WIRE_UNKNOWN;
+	bool is_known = ret->usage_bytes != CONTROL_UNKNOWN && p->usage_bytes != CONTROL_UNKNOWN;
 
 	if (p->dir_fd < 0)
 		return;
-	ret->held_bytes = is_known ? ret->held_bytes + p->held_bytes : WIRE_UNKNOWN;
-	ret->held_inodes = is_known ? ret->held_inodes + p->held_inodes : WIRE_UNKNOWN;
+	ret->usage_bytes = is_known ? ret->usage_bytes + p->usage_bytes : CONTROL_UNKNOWN;
+	ret->usage_inodes = is_known ? ret->usage_inodes + p->usage_inodes : CONTROL_UNKNOWN;
 }
 
 /* Both were watched: neither the home directory nor /tmp was a grant. */
@@ -414,26 +414,26 @@ static bool is_counted(const struct plan *plan)
 	unsigned n = 0;
 
 	for (uint32_t i = 0; i < h->n_ops; i++)
-		n += !!(ops[i].flags & PLAN_OWN);
+		n += !!(ops[i].flags & PLAN_PRIVATE_DIR);
 	return n == 2;
 }
 
 /* What lies in directories that nobody can enter would not be found by counting. */
-static void write_held(struct run_private *p, const struct wire_report *rep)
+static void write_held(struct run_private *p, const struct control_report *rep)
 {
 	const struct run_private now = {
-		.held_bytes = rep->private_bytes + rep->hidden_bytes,
-		.held_inodes = rep->private_inodes + rep->hidden_inodes,
-		.seen_bytes = rep->hits & WIRE_HIT_LOCKED ? rep->private_bytes : 0,
-		.seen_inodes = rep->hits & WIRE_HIT_LOCKED ? rep->private_inodes : 0,
+		.usage_bytes = rep->private_bytes + rep->unnamed_bytes,
+		.usage_inodes = rep->private_inodes + rep->unnamed_inodes,
+		.seen_bytes = rep->hits & CONTROL_HIT_LOCKED ? rep->private_bytes : 0,
+		.seen_inodes = rep->hits & CONTROL_HIT_LOCKED ? rep->private_inodes : 0,
 	};
 	char text[HELD_MAX];
 	int n, fd;
 
-	if (now.held_bytes == p->held_bytes && now.held_inodes == p->held_inodes &&
+	if (now.usage_bytes == p->usage_bytes && now.usage_inodes == p->usage_inodes &&
 	    now.seen_bytes == p->seen_bytes && now.seen_inodes == p->seen_inodes)
 		return;
-	n = snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64, now.held_bytes, now.held_inodes);
+	n = snprintf(text, sizeof(text), "%" PRIu64 " %" PRIu64, now.usage_bytes, now.usage_inodes);
 	if (now.seen_inodes)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " %" PRIu64 " %" PRIu64,
 			      now.seen_bytes, now.seen_inodes);
@@ -450,11 +450,11 @@ static void write_held(struct run_private *p, const struct wire_report *rep)
 
 void private_end(struct cordon_run *run)
 {
-	const struct wire_report *rep = &run->report;
+	const struct control_report *rep = &run->report;
 
 	if (run->private_dir.dir_fd < 0)
 		return;
-	if (rep->type == WIRE_ENDED && rep->held_bytes != WIRE_UNKNOWN && run->plan &&
+	if (rep->type == CONTROL_ENDED && rep->usage_bytes != CONTROL_UNKNOWN && run->plan &&
 	    is_counted(run->plan))
 		write_held(&run->private_dir, rep);
 	private_close(&run->private_dir);

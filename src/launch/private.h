@@ -4,14 +4,14 @@
 #define LAUNCH_PRIVATE_H
 
 #include "plan/plan.h"
-#include "plan/wire.h"
+#include "format/control.h"
 
 struct cordon_run;
 
 struct run_private {
 	int dir_fd; /* -1 = there is none */
 	struct plan_private plan;
-	uint64_t held_bytes, held_inodes; /* by the last run's account, or WIRE_UNKNOWN */
+	uint64_t usage_bytes, usage_inodes; /* by the last run's account, or CONTROL_UNKNOWN */
 	/* The part of it that has a name, if there is one that could not be seen; else 0. */
 	uint64_t seen_bytes, seen_inodes;
 };
@@ -31,7 +31,7 @@ int private_pretend(struct plan_input *input, struct arena *arena, struct run_pr
 /* The plan's view of it; NULL = there is none. */
 const struct plan_private *private_plan(const struct run_private *p);
 /* Adds what it held before the run, for init's count of limits.disk. */
-void private_held(const struct cordon_run *run, struct wire_limits *ret);
+void private_held(const struct cordon_run *run, struct control_limits *ret);
 /* The tree is gone: what is held now is written down. */
 void private_end(struct cordon_run *run);
 void private_close(struct run_private *p);

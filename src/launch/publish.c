@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "launch/gateway.h"
 #include "launch/launch.h"
+#include "net/addr.h"
 #include "sys/calls.h"
 
 #define BACKLOG 128

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 
 #include "base/err.h"
-#include "base/stage.h"
+#include "format/stage.h"
 #include "base/units.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
@@ -90,7 +90,7 @@ static const struct {
 	{ STAGE_EXEC, 12, "starting to serve files" },
 };
 
-static const char *stage_hint(const struct wire_report *rep)
+static const char *stage_hint(const struct control_report *rep)
 {
 	switch (rep->stage) {
 	case STAGE_USERNS:
@@ -124,7 +124,7 @@ static const char *stage_hint(const struct wire_report *rep)
 	}
 }
 
-static int exec_error(const struct plan *plan, const struct wire_report *rep,
+static int exec_error(const struct plan *plan, const struct control_report *rep,
 		      struct cordon_error *err)
 {
 	const struct plan_header *h = plan->block;
@@ -147,7 +147,7 @@ static int exec_error(const struct plan *plan, const struct wire_report *rep,
 }
 
 /* Something was to be put where earlier runs wrote. */
-static int place_error(const char *path, const struct wire_report *rep, struct cordon_error *err)
+static int place_error(const char *path, const struct control_report *rep, struct cordon_error *err)
 {
 	cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "no room for '%s' in the private directory",
 		   path);
@@ -160,7 +160,7 @@ static int place_error(const char *path, const struct wire_report *rep, struct c
 	return -1;
 }
 
-int result_stage_error(const struct plan *plan, const struct wire_report *rep,
+int result_stage_error(const struct plan *plan, const struct control_report *rep,
 		       struct cordon_error *err)
 {
 	const struct plan_header *h = plan->block;
@@ -203,7 +203,7 @@ int result_stage_error(const struct plan *plan, const struct wire_report *rep,
 	    rep->op - PLAN_OP_BASE < h->n_ops) {
 		const struct plan_op *op = &plan_ops(h)[rep->op - PLAN_OP_BASE];
 
-		if (op->flags & PLAN_LEFT)
+		if (op->flags & PLAN_REUSED)
 			return place_error(plan_string(h, op->dst), rep, err);
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
 			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
@@ -240,16 +240,16 @@ static void fill_ended(struct cordon_result *res, int status)
 static int ending_kind(const struct cordon_run *run)
 {
 	static const int kinds[] = {
-		[WIRE_LIMIT_WALL] = CORDON_KIND_TIMEOUT,
-		[WIRE_LIMIT_MEMORY] = CORDON_KIND_MEMORY,
-		[WIRE_LIMIT_CPU_TIME] = CORDON_KIND_CPU_TIME,
-		[WIRE_LIMIT_PROCS] = CORDON_KIND_PROCS,
-		[WIRE_LIMIT_CPU] = CORDON_KIND_CPU_TIME,
-		[WIRE_LIMIT_DISK] = CORDON_KIND_DISK,
+		[CONTROL_LIMIT_WALL] = CORDON_KIND_TIMEOUT,
+		[CONTROL_LIMIT_MEMORY] = CORDON_KIND_MEMORY,
+		[CONTROL_LIMIT_CPU_TIME] = CORDON_KIND_CPU_TIME,
+		[CONTROL_LIMIT_PROCS] = CORDON_KIND_PROCS,
+		[CONTROL_LIMIT_CPU] = CORDON_KIND_CPU_TIME,
+		[CONTROL_LIMIT_DISK] = CORDON_KIND_DISK,
 	};
 	uint32_t limit = run->report.limit;
 
-	if (run->reported && limit > WIRE_LIMIT_NONE && limit < ARRAY_SIZE(kinds))
+	if (run->reported && limit > CONTROL_LIMIT_NONE && limit < ARRAY_SIZE(kinds))
 		return kinds[limit];
 	/* A command that was over before it could be ended has ended by itself. */
 	return run->reported && !run->report.obeyed ? CORDON_KIND_NONE : run->ending;
@@ -290,9 +290,9 @@ static void fill_kind(struct cordon_run *run)
 		res->error = run->error;
 		res->kind = CORDON_KIND_SANDBOX_ERROR;
 		res->status = 125;
-	} else if (run->reported && run->report.type == WIRE_FAILED) {
+	} else if (run->reported && run->report.type == CONTROL_FAILED) {
 		fill_failed(run);
-	} else if (run->report.type == WIRE_ENDED || run->report.type == WIRE_ORPHANED) {
+	} else if (run->report.type == CONTROL_ENDED || run->report.type == CONTROL_ORPHANED) {
 		fill_ended(res, run->report.wait_status);
 		fill_ending(res, ending_kind(run));
 		/* However short it was: it would have been ended. */
@@ -314,7 +314,7 @@ static void fill_kind(struct cordon_run *run)
 static void fill_times(struct cordon_run *run)
 {
 	struct cordon_result *res = &run->result;
-	const struct wire_report *rep = &run->report;
+	const struct control_report *rep = &run->report;
 	uint64_t start = run->started_ns, end_of_all = clock_ns(), end = end_of_all;
 
 	for (int i = 0; i < STAGE_MAX && i < CORDON_STAMPS_MAX; i++)
@@ -380,17 +380,17 @@ static void fill_limits(struct cordon_run *run)
 	char size[UNITS_TEXT_MAX], more[UNITS_TEXT_MAX];
 	const struct cordon_result *res = &run->result;
 
-	if (run->report.hits & WIRE_HIT_PROCS || res->kind == CORDON_KIND_PROCS)
+	if (run->report.hits & CONTROL_HIT_PROCS || res->kind == CORDON_KIND_PROCS)
 		deny_limit(run, "procs", "limits.procs",
 			   arena_printf(a, "%ju tasks", (uintmax_t)l->procs),
 			   arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2));
-	if (run->report.hits & WIRE_HIT_DISK)
+	if (run->report.hits & CONTROL_HIT_DISK)
 		deny_limit(run, "disk", "limits.disk",
 			   arena_printf(a, "%s in private directories",
 					units_format_size((int64_t)l->disk_bytes, size)),
 			   arena_printf(a, "--disk %s",
 					units_format_size((int64_t)l->disk_bytes * 2, more)));
-	if (run->report.hits & WIRE_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
+	if (run->report.hits & CONTROL_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
 		deny_limit(run, "disk", "limits.disk",
 			   arena_printf(a, "%s in the %s",
 					units_format_size((int64_t)l->disk_bytes, size),
@@ -405,7 +405,7 @@ static void fill_limits(struct cordon_run *run)
 			   arena_strdup(a, units_format_size((int64_t)l->memory_bytes, size)),
 			   arena_printf(a, "-m %s",
 					units_format_size((int64_t)l->memory_bytes * 2, more)));
-	if (res->kind == CORDON_KIND_CPU_TIME && run->report.limit == WIRE_LIMIT_CPU)
+	if (res->kind == CORDON_KIND_CPU_TIME && run->report.limit == CONTROL_LIMIT_CPU)
 		deny_limit(run, "cpu", "limits.cpu",
 			   arena_printf(a, "%s CPUs, by going on while stopped",
 					units_format_share((int64_t)l->cpu_milli, size)),
@@ -455,7 +455,7 @@ void result_fill(struct cordon_run *run)
 	res->missing = none;
 	/* A run whose set-up failed was protected by nothing, since nothing ran. */
 	if (run->plan &&
-	    !(run->reported && run->report.type == WIRE_FAILED &&
+	    !(run->reported && run->report.type == CONTROL_FAILED &&
 	      run->report.stamps_ns[STAGE_EXEC] == 0) &&
 	    !run->error_set) {
 		res->layers = (const char *const *)run->plan->layers;

@@ -75,7 +75,7 @@ static int set_clock(struct cordon_run *run, uint64_t ms)
 /* Init ends the tree and tells what it used; if it does not in time, it is ended itself. */
 static void end_tree(struct cordon_run *run, int kind)
 {
-	const struct wire_order order = { .type = WIRE_KILL };
+	const struct control_order order = { .type = CONTROL_KILL };
 	int was_ending = run->ending;
 
 	if (tree_is_gone(run) || run->over)
@@ -89,7 +89,7 @@ static void end_tree(struct cordon_run *run, int kind)
 /* One report: 1 there may be more, 0 none. */
 static int read_one_report(struct cordon_run *run)
 {
-	struct wire_report report;
+	struct control_report report;
 	int fd, r;
 
 	if (run->reported || run->spawned.ctl_fd < 0)
@@ -100,15 +100,15 @@ static int read_one_report(struct cordon_run *run)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
 	if (r <= 0)
 		return 0;
-	if (report.type == WIRE_TERMINAL) {
+	if (report.type == CONTROL_TERMINAL) {
 		run->terminal_error = terminal_attach(run, fd);
 		return 1;
 	}
 	if (fd >= 0)
 		close(fd);
 	run->report = report;
-	run->reported = report.type != WIRE_ORPHANED;
-	run->orphaning = report.type == WIRE_ORPHANED;
+	run->reported = report.type != CONTROL_ORPHANED;
+	run->orphaning = report.type == CONTROL_ORPHANED;
 	return 0;
 }
 
@@ -310,7 +310,7 @@ static int check_signal(int signal, struct cordon_error *err)
 
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err)
 {
-	const struct wire_order order = { .type = WIRE_SIGNAL, .arg = (uint32_t)signal };
+	const struct control_order order = { .type = CONTROL_SIGNAL, .arg = (uint32_t)signal };
 	int r = check_signal(signal, err);
 
 	if (r < 0)
@@ -326,7 +326,7 @@ int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *e
 
 int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err)
 {
-	const struct wire_order order = { .type = WIRE_END, .arg = (uint32_t)signal };
+	const struct control_order order = { .type = CONTROL_END, .arg = (uint32_t)signal };
 	int r = check_signal(signal, err);
 
 	if (r < 0)

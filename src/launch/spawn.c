@@ -136,10 +136,10 @@ void spawned_done(struct cordon_launcher *l, struct spawned *s)
 	*s = (struct spawned)SPAWNED_INIT;
 }
 
-int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsigned n_fds)
+int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds)
 {
 	union {
-		char space[CMSG_SPACE(WIRE_FDS_MAX * sizeof(int))];
+		char space[CMSG_SPACE(CONTROL_FDS_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { (void *)(uintptr_t)order, sizeof(*order) };
@@ -162,7 +162,7 @@ int spawn_send(int ctl_fd, const struct wire_order *order, const int *fds, unsig
 	return r < 0 ? (int)r : 0;
 }
 
-int spawn_receive(int ctl_fd, struct wire_report *ret, int *ret_fd)
+int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int))];
@@ -261,10 +261,10 @@ static int send_mounts(struct cordon_launcher *l, struct spawned *s, const struc
 		return r;
 	while (r >= 0 && done < plan->n_mount_fds) {
 		size_t n = plan->n_mount_fds - done;
-		struct wire_order order = { .type = WIRE_MOUNTS };
+		struct control_order order = { .type = CONTROL_MOUNTS };
 
-		if (n > WIRE_FDS_MAX)
-			n = WIRE_FDS_MAX;
+		if (n > CONTROL_FDS_MAX)
+			n = CONTROL_FDS_MAX;
 		order.count = (uint32_t)n;
 		r = spawn_send(s->ctl_fd, &order, fds + done, (unsigned)n);
 		if (is_gone(r))
@@ -299,7 +299,7 @@ static int give_ids(const struct spawned *s, const struct plan_header *header,
 int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
 		       struct cordon_error *err)
 {
-	const struct wire_order order = { .type = WIRE_BASE };
+	const struct control_order order = { .type = CONTROL_COMMON };
 	int fds[2] = { -1, l->self_fd }, r = give_ids(s, plan->block, err);
 
 	if (r < 0)
@@ -313,21 +313,22 @@ int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struc
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
-		  struct wire_order *order, const int stdio[3], const struct run_gateway *gateway,
-		  int lock_fd, int flags, struct cordon_error *err)
+		  struct control_order *order, const int stdio[3],
+		  const struct run_gateway *gateway, int lock_fd, int flags,
+		  struct cordon_error *err)
 {
 	const struct plan_header *header = plan->block;
 	int fds[8 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
 	int base = 5, n;
 
-	order->type = WIRE_PLAN;
+	order->type = CONTROL_PLAN;
 	if (header->flags & PLAN_TERMINAL) {
-		order->flags |= WIRE_OWN_TERMINAL;
+		order->flags |= CONTROL_NO_STDIO;
 		fds[1] = l->self_fd;
 		base = 2;
 	}
 	if (flags & DELIVER_KEEP_ORPHANS)
-		order->flags |= WIRE_KEEP_ORPHANS;
+		order->flags |= CONTROL_KEEP_ORPHANS;
 	if (flags & DELIVER_MAPS)
 		r = give_ids(s, plan->block, err);
 	if (r < 0)
@@ -339,15 +340,15 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	if (fds[0] < 0)
 		return fds[0];
 	if (lock_fd >= 0) {
-		order->flags |= WIRE_LOCK;
+		order->flags |= CONTROL_LOCK;
 		fds[base++] = lock_fd;
 	}
 	if (gateway->init_fd >= 0) {
-		order->flags |= WIRE_NET;
+		order->flags |= CONTROL_NET;
 		fds[base++] = gateway->init_fd;
 	}
 	if (gateway->proxy_fd >= 0) {
-		order->flags |= WIRE_NET_PROXY;
+		order->flags |= CONTROL_NET_PROXY;
 		fds[base++] = gateway->proxy_fd;
 	}
 	n = base;

@@ -237,7 +237,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 {
 	const struct plan_limits *l = &run->plan->limits;
 	bool has_cgroup = run->spawned.cgroup.dir_fd >= 0;
-	struct wire_order order = {
+	struct control_order order = {
 		.limits = {
 			.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
 			.grace_ns = l->grace_ms * 1000000u,
@@ -379,12 +379,12 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 /* Failures that say "not on this machine", not "not this policy". */
 static int namespaces_are_shut(const struct cordon_run *run)
 {
-	const struct wire_report *rep = &run->report;
+	const struct control_report *rep = &run->report;
 	const struct plan_header *h = run->plan->block;
 	const struct plan_op *op;
 
 	/* Once the command has run there is no second time. */
-	if (rep->type != WIRE_FAILED || rep->stamps_ns[STAGE_EXEC] ||
+	if (rep->type != CONTROL_FAILED || rep->stamps_ns[STAGE_EXEC] ||
 	    error_is_passing(rep->sys_errno))
 		return 0;
 	/* The gateway's part comes after the namespace is there. */
@@ -407,10 +407,10 @@ static int namespaces_are_shut(const struct cordon_run *run)
 /* The overlay was refused, and nothing else was. */
 static int overlay_is_shut(const struct cordon_run *run)
 {
-	const struct wire_report *rep = &run->report;
+	const struct control_report *rep = &run->report;
 	const struct plan_header *h = run->plan->block;
 
-	return rep->type == WIRE_FAILED && rep->stage == STAGE_MOUNTS && rep->op >= 100 &&
+	return rep->type == CONTROL_FAILED && rep->stage == STAGE_MOUNTS && rep->op >= 100 &&
 	       rep->op - 100 < h->n_ops && plan_ops(h)[rep->op - 100].type == PLAN_OP_OVERLAY &&
 	       run->workspace.info.is_new && !run->workspace.no_overlay;
 }

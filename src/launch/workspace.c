@@ -402,30 +402,30 @@ int workspace_lock_fd(const struct cordon_run *run)
 	return run->workspace.ws ? run->workspace.ws->lock_fd : -1;
 }
 
-void workspace_held(const struct cordon_run *run, struct wire_limits *ret)
+void workspace_held(const struct cordon_run *run, struct control_limits *ret)
 {
 	const struct cordon_workspace *ws = run->workspace.ws;
 
 	if (!ws)
 		return;
-	static_assert(WS_HELD_UNKNOWN == WIRE_UNKNOWN, "both mean: to be counted");
-	ret->held_bytes = ws->meta.held_bytes;
-	ret->held_inodes = ws->meta.held_inodes;
+	static_assert(WS_HELD_UNKNOWN == CONTROL_UNKNOWN, "both mean: to be counted");
+	ret->usage_bytes = ws->meta.held_bytes;
+	ret->usage_inodes = ws->meta.held_inodes;
 }
 
 /* What is locked away in directories that nobody can enter would not be found by counting. */
 static void note_held(struct cordon_run *run)
 {
 	struct ws_meta *meta = &run->workspace.ws->meta;
-	bool is_known = run->report.type == WIRE_ENDED && run->plan &&
+	bool is_known = run->report.type == CONTROL_ENDED && run->plan &&
 			run->plan->limits.workspace_bytes && ws_is_overlay(run->workspace.ws);
 
-	if (run->report.held_bytes == WIRE_UNKNOWN)
+	if (run->report.usage_bytes == CONTROL_UNKNOWN)
 		is_known = false;
 	/* What has no name may be in either; it is rather asked about once too often. */
-	meta->held_bytes = is_known ? run->report.held_bytes - run->report.private_bytes
+	meta->held_bytes = is_known ? run->report.usage_bytes - run->report.private_bytes
 				    : WS_HELD_UNKNOWN;
-	meta->held_inodes = is_known ? run->report.held_inodes - run->report.private_inodes
+	meta->held_inodes = is_known ? run->report.usage_inodes - run->report.private_inodes
 				     : WS_HELD_UNKNOWN;
 }
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "plan/plan.h"
-#include "plan/wire.h"
+#include "format/control.h"
 
 struct cordon_run;
 struct cordon_workspace;
@@ -35,7 +35,7 @@ const struct plan_workspace *workspace_plan(const struct cordon_run *run);
 /* Init's lock; -1 = there is none. */
 int workspace_lock_fd(const struct cordon_run *run);
 /* What it held before the run, for init's count of limits.disk. */
-void workspace_held(const struct cordon_run *run, struct wire_limits *ret);
+void workspace_held(const struct cordon_run *run, struct control_limits *ret);
 /* The tree is gone: what it changed is written down, for the result. One that was made for a run
  * that never began is removed, and so is one without changes and name. */
 void workspace_end(struct cordon_run *run, bool has_run);

@@ -7,12 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NET_ADDR_TEXT_MAX 46 /* with the NUL */
+#include "format/net_rule.h"
 
-struct net_addr {
-	uint8_t is_v6;	   /* else only the first four bytes count, the others are 0 */
-	uint8_t bytes[16]; /* in network order */
-};
+#define NET_ADDR_TEXT_MAX 46 /* with the NUL */
 
 /*
  * Strict: dotted quads of four decimal numbers without leading zeros, and RFC 4291 text for IPv6

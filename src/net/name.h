@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NET_NAME_MAX 253
+#include "format/net_rule.h"
 
 /* The canonical form of the @len bytes at @text. 0, or -1 if they are no name. */
 int net_name_parse(const char *text, size_t len, char ret[NET_NAME_MAX + 1]);

@@ -19,29 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/net_rule.h"
 #include "net/addr.h"
 #include "net/name.h"
-
-#define NET_RULE_PORTS_MAX 16
-#define NET_RULES_MAX 256 /* of each kind */
-#define NET_PORTS_MAX 64  /* different ones in all rules to allow */
-
-enum net_rule_type {
-	NET_RULE_NAME = 1,
-	NET_RULE_BELOW,	    /* *.name */
-	NET_RULE_NETWORK,   /* an address, or all that share its first bits */
-	NET_RULE_LOCALHOST, /* by that name, and the addresses 127.0.0.1 and ::1 */
-};
-
-struct net_rule {
-	uint8_t type; /* enum net_rule_type */
-	uint8_t prefix;
-	uint8_t n_ports; /* 0 = all (rules to deny only) */
-	uint8_t pad;
-	uint16_t ports[NET_RULE_PORTS_MAX];
-	struct net_addr addr;
-	char name[NET_NAME_MAX + 1]; /* canonical; of "*.name" what follows the dot */
-};
 
 struct net_rules {
 	const struct net_rule *allow, *deny;

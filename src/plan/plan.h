@@ -23,8 +23,8 @@
 #include <cordon/run.h>
 
 #include "base/arena.h"
-#include "net/gateway_format.h"
-#include "plan/plan_format.h"
+#include "format/gateway.h"
+#include "format/plan.h"
 #include "policy/policy.h"
 #include "probe/probe.h"
 

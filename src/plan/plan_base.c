@@ -33,7 +33,7 @@ bool plan_has_base(const struct plan *plan, const struct plan *base)
 {
 	const struct plan_header *a = plan->block, *b = base->block;
 
-	if (a->level != b->level || a->n_base_ops != b->n_base_ops ||
+	if (a->level != b->level || a->n_common_ops != b->n_common_ops ||
 	    ((a->flags ^ b->flags) & ~PLAN_PDEATHSIG) || a->inner_uid != b->inner_uid ||
 	    a->inner_gid != b->inner_gid || a->outer_uid != b->outer_uid ||
 	    a->outer_gid != b->outer_gid || a->handled_fs != b->handled_fs ||
@@ -41,7 +41,7 @@ bool plan_has_base(const struct plan *plan, const struct plan *base)
 	    a->tmpfs_bytes != b->tmpfs_bytes || a->tmpfs_inodes != b->tmpfs_inodes ||
 	    !same_string(a, a->hostname, b, b->hostname))
 		return false;
-	for (uint32_t i = 0; i < a->n_base_ops; i++)
+	for (uint32_t i = 0; i < a->n_common_ops; i++)
 		if (!same_step(a, &plan_ops(a)[i], b, &plan_ops(b)[i]))
 			return false;
 	return true;

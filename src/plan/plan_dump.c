@@ -24,7 +24,7 @@ static const char *const op_names[] = {
 	[PLAN_OP_DEVPTS] = "devpts",
 	[PLAN_OP_PIN] = "pin",
 	[PLAN_OP_MASK] = "mask",
-	[PLAN_OP_LAYERS] = "layers",
+	[PLAN_OP_UPPER] = "layers",
 	[PLAN_OP_OVERLAY] = "overlay",
 	[PLAN_OP_RULE] = "rule",
 };
@@ -39,7 +39,7 @@ struct bit_name {
 static const struct bit_name op_flags[] = {
 	{ PLAN_RDONLY, "read-only" }, { PLAN_NOEXEC, "noexec" },     { PLAN_FILE, "file" },
 	{ PLAN_MKPOINT, "make" },     { PLAN_IDENTITY, "identity" }, { PLAN_DEVICE, "device" },
-	{ PLAN_LEFT, "left" },	      { PLAN_OWN, "own" },
+	{ PLAN_REUSED, "left" },      { PLAN_PRIVATE_DIR, "own" },
 };
 
 static const struct bit_name header_flags[] = {

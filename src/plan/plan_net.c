@@ -2,8 +2,9 @@
 /* net.*: what the gateway is told, what init opens for it, what the command is told of it. */
 #include <string.h>
 
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 #include "net/publish.h"
+#include "net/rule.h"
 #include "plan/plan_internal.h"
 
 #define NOBODY_ID 65534u

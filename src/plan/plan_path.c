@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/path.h"
-#include "plan/placeholder.h"
+#include "format/placeholder.h"
 #include "plan/plan_internal.h"
 
 #define LINKS_MAX 40 /* as in the kernel */

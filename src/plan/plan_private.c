@@ -43,7 +43,7 @@ bool plan_keeps_home(const struct build *b)
 
 static void set_object(struct step *step, const struct plan_own_dir *dir)
 {
-	step->op.flags |= PLAN_OWN;
+	step->op.flags |= PLAN_PRIVATE_DIR;
 	if (dir->fd < 0)
 		return;
 	step->op.flags |= PLAN_IDENTITY;
@@ -116,7 +116,7 @@ void plan_private_mark(struct build *b)
 			continue;
 		if ((keeps_tmp && plan_is_below(TMP, dst)) ||
 		    (keeps_home && plan_is_below(b->home_real, dst)))
-			op->flags |= PLAN_LEFT;
+			op->flags |= PLAN_REUSED;
 	}
 }
 

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "base/autorun.h"
-#include "plan/placeholder.h"
+#include "format/placeholder.h"
 #include "plan/plan_protect.h"
 
 bool plan_is_lifted(const struct build *b, const char *path)

@@ -25,7 +25,7 @@
 
 #include "git/config.h"
 #include "base/path.h"
-#include "plan/placeholder.h"
+#include "format/placeholder.h"
 #include "plan/plan_protect.h"
 
 #define POINTER_MAX 4096

@@ -10,7 +10,7 @@
 
 #define OP_FLAGS                                                                                   \
 	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE |      \
-	 PLAN_LEFT | PLAN_OWN)
+	 PLAN_REUSED | PLAN_PRIVATE_DIR)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
 	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES)
@@ -72,7 +72,7 @@ static int check_sources(const struct plan_header *h, const struct plan_op *op)
 	case PLAN_OP_SYMLINK:
 		return is_string(h, op->src) && ((const char *)h)[op->src] != 0;
 	case PLAN_OP_BIND:
-	case PLAN_OP_LAYERS:
+	case PLAN_OP_UPPER:
 	case PLAN_OP_OVERLAY:
 		if (op->fd_index >= 0)
 			return (uint32_t)op->fd_index < h->n_mount_fds &&
@@ -87,7 +87,7 @@ static int check_sources(const struct plan_header *h, const struct plan_op *op)
 
 static int takes_mount(unsigned type)
 {
-	return type == PLAN_OP_BIND || type == PLAN_OP_LAYERS || type == PLAN_OP_OVERLAY;
+	return type == PLAN_OP_BIND || type == PLAN_OP_UPPER || type == PLAN_OP_OVERLAY;
 }
 
 static int check_op(const struct plan_header *h, const struct plan_op *op)
@@ -168,7 +168,7 @@ int plan_read_check(const void *block, size_t size)
 		return PLAN_FAULT_LAYOUT;
 	if (!check_header(h))
 		return PLAN_FAULT_HEADER;
-	if (h->n_base_ops > h->n_ops)
+	if (h->n_common_ops > h->n_ops)
 		return PLAN_FAULT_HEADER;
 	if (!is_array(h, h->ops_off, h->n_ops, sizeof(struct plan_op), ALIGN_OPS) ||
 	    !is_array(h, h->argv_off, h->n_argv, sizeof(uint32_t), ALIGN_OFFSETS) ||

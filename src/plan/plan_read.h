@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "plan/plan_format.h"
+#include "format/plan.h"
 
 /* 0, or a small positive number that says which check failed (enum plan_read_fault). */
 int plan_read_check(const void *block, size_t size);

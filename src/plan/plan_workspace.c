@@ -182,7 +182,7 @@ int plan_workspace_step(struct build *b, const struct grant *g, struct step **re
 	*ret_is_base = !b->in->workspace->is_copy;
 	if (!*ret_is_base)
 		return store_step(b, PLAN_OP_BIND, g->real, ret);
-	r = store_step(b, PLAN_OP_LAYERS, g->real, &layers);
+	r = store_step(b, PLAN_OP_UPPER, g->real, &layers);
 	if (r < 0)
 		return r;
 	*ret = plan_step(b, PLAN_OP_OVERLAY, g->real, g->real);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 #include "net/publish.h"
 #include "net/rule.h"
 #include "policy/policy_internal.h"

@@ -110,7 +110,7 @@ def test_every_stage_is_explained():
         line = re.search(r"done after \(us\):(.*)", done.stderr.decode()).group(1)
         stages = re.findall(r"[a-z]+", line)
     else:
-        stages = [n[len("STAGE_") :].lower() for n in header_names("src/base/stage.h", "STAGE_")]
+        stages = [n[len("STAGE_") :].lower() for n in header_names("src/format/stage.h", "STAGE_")]
     assert len(stages) > 6
     assert [s for s in stages if f"| `{s}` |" not in page] == []
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/err.h"
-#include "base/stage.h"
+#include "format/stage.h"
 #include "tap.h"
 
 static struct cordon_error err;

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "launch/cgroup.h"
-#include "plan/wire.h"
+#include "format/control.h"
 #include "tap.h"
 
 static char own[PATH_MAX], mount_point[PATH_MAX], dir[PATH_MAX];
@@ -140,7 +140,7 @@ static void test_account(void)
 					     "pids.peak",   "pids.events", "cpu.stat" };
 	char path[] = "/tmp/cordon-unit-XXXXXX";
 	struct cgroup cgroup = CGROUP_INIT;
-	struct wire_report report = { .memory_bytes = 100, .procs = 2 };
+	struct control_report report = { .memory_bytes = 100, .procs = 2 };
 
 	REQUIRE(mkdtemp(path));
 	cgroup.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -158,7 +158,7 @@ static void test_account(void)
 	put(cgroup.dir_fd, "cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\n");
 	/* Killed, but not by this group's limit. */
 	CHECK_INT(cgroup_account(&cgroup, true, &report), 0);
-	CHECK_INT(report.limit, WIRE_LIMIT_NONE);
+	CHECK_INT(report.limit, CONTROL_LIMIT_NONE);
 	CHECK_INT(report.memory_bytes, 7000);
 	CHECK_INT(report.procs, 5);
 	CHECK_INT(report.hits, 0);
@@ -166,14 +166,14 @@ static void test_account(void)
 	put(cgroup.dir_fd, "memory.events", "max 4\noom 1\noom_kill 1\n");
 	put(cgroup.dir_fd, "pids.events", "max 7\n");
 	CHECK_INT(cgroup_account(&cgroup, false, &report), 1);
-	CHECK_INT(report.limit, WIRE_LIMIT_MEMORY);
-	CHECK_INT(report.hits, WIRE_HIT_PROCS);
+	CHECK_INT(report.limit, CONTROL_LIMIT_MEMORY);
+	CHECK_INT(report.hits, CONTROL_HIT_PROCS);
 	CHECK_INT(report.user_us, 5);
 	CHECK_INT(report.system_us, 4);
 	/* Another limit that ended the run stays the reason. */
-	report.limit = WIRE_LIMIT_WALL;
+	report.limit = CONTROL_LIMIT_WALL;
 	cgroup_account(&cgroup, true, &report);
-	CHECK_INT(report.limit, WIRE_LIMIT_WALL);
+	CHECK_INT(report.limit, CONTROL_LIMIT_WALL);
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
 		unlinkat(cgroup.dir_fd, files[i], 0);
 	cgroup_forget(&cgroup);

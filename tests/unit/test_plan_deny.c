@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fs.deny and fs.protect: what is covered, pinned, held, and what stays usable. */
-#include "plan/placeholder.h"
+#include "format/placeholder.h"
 #include "test_plan_lib.h"
 
 static struct fixture f;

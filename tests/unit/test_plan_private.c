@@ -48,12 +48,12 @@ static void test_shown(void)
 	begin();
 	FX_BUILD(&f);
 	op = op_get(&f, PLAN_OP_BIND, "/tmp");
-	CHECK_INT(op->flags, PLAN_MKPOINT | PLAN_IDENTITY | PLAN_OWN);
+	CHECK_INT(op->flags, PLAN_MKPOINT | PLAN_IDENTITY | PLAN_PRIVATE_DIR);
 	CHECK(op->ino == own.tmp.ino && op->fd_index == -1);
 	CHECK(strcmp(plan_string(f.plan->block, op->src), tmp) == 0);
 	/* The home lies below /tmp here: its mount point is made in what is kept. */
 	op = op_get(&f, PLAN_OP_BIND, f.home);
-	CHECK_INT(op->flags, PLAN_MKPOINT | PLAN_IDENTITY | PLAN_OWN | PLAN_LEFT);
+	CHECK_INT(op->flags, PLAN_MKPOINT | PLAN_IDENTITY | PLAN_PRIVATE_DIR | PLAN_REUSED);
 	CHECK(op_find(&f, PLAN_OP_PRIVATE, "/tmp") < 0 && op_find(&f, PLAN_OP_PRIVATE, f.home) < 0);
 	CHECK(op_find(&f, PLAN_OP_PRIVATE, "/dev/shm") >= 0);
 	CHECK(op_find(&f, PLAN_OP_BIND, f.home) > op_find(&f, PLAN_OP_BIND, "/tmp"));
@@ -67,10 +67,10 @@ static void test_grants_on_top(void)
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
 	/* The caller's directory; what lies inside it is the host's. */
-	CHECK(op_get(&f, PLAN_OP_BIND, f.root)->flags & PLAN_LEFT);
-	CHECK(!(op_get(&f, PLAN_OP_BIND, "ws")->flags & PLAN_LEFT));
-	CHECK(op_get(&f, PLAN_OP_DIR, f.base)->flags & PLAN_LEFT);
-	CHECK(!(op_get(&f, PLAN_OP_BIND, "/usr")->flags & PLAN_LEFT));
+	CHECK(op_get(&f, PLAN_OP_BIND, f.root)->flags & PLAN_REUSED);
+	CHECK(!(op_get(&f, PLAN_OP_BIND, "ws")->flags & PLAN_REUSED));
+	CHECK(op_get(&f, PLAN_OP_DIR, f.base)->flags & PLAN_REUSED);
+	CHECK(!(op_get(&f, PLAN_OP_BIND, "/usr")->flags & PLAN_REUSED));
 	end();
 }
 
@@ -80,8 +80,8 @@ static void test_grants_instead(void)
 	fx_set(&f, "fs.read", "/tmp");
 	FX_BUILD(&f);
 	/* The host's /tmp is what was asked for, and the home lies in it. */
-	CHECK(!(op_get(&f, PLAN_OP_BIND, "/tmp")->flags & PLAN_OWN));
-	CHECK(!(op_get(&f, PLAN_OP_BIND, "/tmp")->flags & PLAN_LEFT));
+	CHECK(!(op_get(&f, PLAN_OP_BIND, "/tmp")->flags & PLAN_PRIVATE_DIR));
+	CHECK(!(op_get(&f, PLAN_OP_BIND, "/tmp")->flags & PLAN_REUSED));
 	/* But not where the other runs' /tmp lies. */
 	CHECK(op_find(&f, PLAN_OP_MASK, dir) > op_find(&f, PLAN_OP_BIND, "/tmp"));
 	end();
@@ -105,7 +105,7 @@ static void test_root_hands_it_over(void)
 	f.machine.uid = f.machine.gid = 0;
 	FX_BUILD(&f);
 	op = op_get(&f, PLAN_OP_BIND, "/tmp");
-	CHECK(op->fd_index >= 0 && op->flags & PLAN_OWN);
+	CHECK(op->fd_index >= 0 && op->flags & PLAN_PRIVATE_DIR);
 	CHECK(f.plan->n_mount_fds >= 2);
 	end();
 }
@@ -115,8 +115,8 @@ static void test_level_landlock(void)
 	begin();
 	f.level = PLAN_LEVEL_LANDLOCK;
 	FX_BUILD(&f);
-	CHECK(op_get(&f, PLAN_OP_RULE, tmp)->flags & PLAN_OWN);
-	CHECK(op_get(&f, PLAN_OP_RULE, home)->flags & PLAN_OWN);
+	CHECK(op_get(&f, PLAN_OP_RULE, tmp)->flags & PLAN_PRIVATE_DIR);
+	CHECK(op_get(&f, PLAN_OP_RULE, home)->flags & PLAN_PRIVATE_DIR);
 	CHECK(op_find(&f, PLAN_OP_RULE, dir) < 0 && op_find(&f, PLAN_OP_RULE, f.tmpdir) < 0);
 	/* Whoever could write there would decide what the next run's /tmp is. */
 	fx_set(&f, "fs.write", f.base);

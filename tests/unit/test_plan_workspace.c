@@ -48,11 +48,11 @@ static void test_overlay(void)
 {
 	begin(0);
 	FX_BUILD(&f);
-	CHECK(op_find(&f, PLAN_OP_LAYERS, "ws") >= 0);
-	CHECK_INT(op_find(&f, PLAN_OP_OVERLAY, "ws"), op_find(&f, PLAN_OP_LAYERS, "ws") + 1);
+	CHECK(op_find(&f, PLAN_OP_UPPER, "ws") >= 0);
+	CHECK_INT(op_find(&f, PLAN_OP_OVERLAY, "ws"), op_find(&f, PLAN_OP_UPPER, "ws") + 1);
 	CHECK_INT(op_find(&f, PLAN_OP_BIND, "ws"), -1);
 	CHECK(op_get(&f, PLAN_OP_OVERLAY, "ws")->flags & PLAN_IDENTITY);
-	CHECK(op_get(&f, PLAN_OP_LAYERS, "ws")->flags & PLAN_IDENTITY);
+	CHECK(op_get(&f, PLAN_OP_UPPER, "ws")->flags & PLAN_IDENTITY);
 	CHECK(op_get(&f, PLAN_OP_OVERLAY, "ws")->access & LL_FS_WRITE_FILE);
 	end();
 }

@@ -4,7 +4,7 @@
 
 #include <cordon/run.h>
 
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 #include "policy/keys.h"
 #include "policy/policy.h"
 #include "tap.h"

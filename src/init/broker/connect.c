@@ -39,7 +39,7 @@
 #include "init/broker/parts.h"
 #include "init/broker/thread_raw.h"
 #include "init/fdpass.h"
-#include "net/gateway_format.h"
+#include "format/gateway.h"
 
 #define FAMILY_INET 2
 #define STREAM_NONBLOCK (1 | 04000 | 02000000) /* SOCK_STREAM, _NONBLOCK, _CLOEXEC */

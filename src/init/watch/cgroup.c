@@ -127,7 +127,7 @@ void cgroup_check_memory(struct init *in)
 	char text[TEXT_MAX];
 
 	/* A kill for want of memory elsewhere is not the limit's. */
-	if (in->report.limit == WIRE_LIMIT_NONE && read_file(in, EVENTS, text) &&
+	if (in->report.limit == CONTROL_LIMIT_NONE && read_file(in, EVENTS, text) &&
 	    proc_field(text, "oom ") && proc_field(text, "oom_kill "))
-		in->report.limit = WIRE_LIMIT_MEMORY;
+		in->report.limit = CONTROL_LIMIT_MEMORY;
 }

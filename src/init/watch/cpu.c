@@ -237,7 +237,7 @@ static void stay_stopped(struct init *in)
 {
 	tree_signal(in, SIGSTOP_NR);
 	if (++cpu.n_restless > RESTLESS_MAX)
-		in->report.limit = WIRE_LIMIT_CPU;
+		in->report.limit = CONTROL_LIMIT_CPU;
 }
 
 static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
@@ -288,7 +288,7 @@ static uint64_t until_used_up(const struct init *in, uint64_t used)
 
 uint64_t cpu_tick(struct init *in, uint64_t now)
 {
-	const struct wire_limits *l = &in->limits;
+	const struct control_limits *l = &in->limits;
 	uint64_t user_us, system_us, used, next = REST_NS, until;
 	int with_accounts = now - cpu.asked_ns >= ACCOUNTS_NS;
 
@@ -304,7 +304,7 @@ uint64_t cpu_tick(struct init *in, uint64_t now)
 	}
 	used = cpu.used_ns;
 	if (l->cpu_time_ns && used >= l->cpu_time_ns) {
-		in->report.limit = WIRE_LIMIT_CPU_TIME;
+		in->report.limit = CONTROL_LIMIT_CPU_TIME;
 		return 0;
 	}
 	if (l->cpu_milli)

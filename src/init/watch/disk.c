@@ -334,7 +334,7 @@ static void judge(struct init *in)
 	if (!is_over(disk.total))
 		disk.n_over = 0;
 	else if (disk.n_over++ || is_over(amount_above(amount_sum(grown, disk.start), disk.base)))
-		in->report.limit = WIRE_LIMIT_DISK;
+		in->report.limit = CONTROL_LIMIT_DISK;
 }
 
 /* What cannot be counted is charged as the file system tells it, whose ever it is. */
@@ -344,7 +344,7 @@ static void judge_growth(struct init *in)
 
 	if (used_now(in, &used) == 0 && has_grown(used, 1)) {
 		disk.total = amount_sum(disk.total, amount_above(used, disk.used));
-		in->report.limit = WIRE_LIMIT_DISK;
+		in->report.limit = CONTROL_LIMIT_DISK;
 	}
 }
 
@@ -433,7 +433,7 @@ static uint64_t interval(const struct init *in)
 
 void disk_start(struct init *in, uint64_t now)
 {
-	const struct wire_limits *l = &in->limits;
+	const struct control_limits *l = &in->limits;
 	char text[64];
 	long r;
 
@@ -447,9 +447,9 @@ void disk_start(struct init *in, uint64_t now)
 	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
 	disk.used = disk.used_start;
 	/* A copy's part of it has to be counted. */
-	disk.is_known = l->held_bytes != WIRE_UNKNOWN && !(disk.is_copy && in->plan->workspace);
+	disk.is_known = l->usage_bytes != CONTROL_UNKNOWN && !(disk.is_copy && in->plan->workspace);
 	if (disk.is_known) {
-		disk.start = disk.total = (struct amount){ l->held_bytes, l->held_inodes };
+		disk.start = disk.total = (struct amount){ l->usage_bytes, l->usage_inodes };
 		disk.outside = amount_above(disk.used_start, disk.start);
 		if (!in->plan->workspace)
 			disk.own = disk.start;
@@ -542,18 +542,18 @@ void disk_end(struct init *in)
 	count_end(in);
 	in->report.limit = limit;
 	if (is_over(amount_sum(disk.total, disk.uncounted)))
-		in->report.hits |= WIRE_HIT_WORKSPACE;
+		in->report.hits |= CONTROL_HIT_WORKSPACE;
 	if (disk.is_blind && disk.uncounted.bytes == 0 && disk.uncounted.inodes == 0)
-		in->report.hits |= WIRE_HIT_LOCKED;
-	in->report.held_bytes = in->report.held_inodes = WIRE_UNKNOWN;
+		in->report.hits |= CONTROL_HIT_LOCKED;
+	in->report.usage_bytes = in->report.usage_inodes = CONTROL_UNKNOWN;
 	if (!disk.is_known)
 		return;
-	in->report.held_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
-	in->report.held_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
+	in->report.usage_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
+	in->report.usage_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
 	in->report.private_bytes = disk.own.bytes;
 	in->report.private_inodes = disk.own.inodes;
-	in->report.hidden_bytes = disk.hidden.bytes + disk.uncounted.bytes;
-	in->report.hidden_inodes = disk.hidden.inodes + disk.uncounted.inodes;
+	in->report.unnamed_bytes = disk.hidden.bytes + disk.uncounted.bytes;
+	in->report.unnamed_inodes = disk.hidden.inodes + disk.uncounted.inodes;
 }
 
 uint64_t disk_bytes(void)

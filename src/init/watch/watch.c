@@ -71,9 +71,9 @@ static void note_tasks(struct init *in, const struct memory *m)
 	if (m->tasks > in->report.procs)
 		in->report.procs = m->tasks;
 	if (in->limits.procs && m->tasks >= in->limits.procs)
-		in->report.hits |= WIRE_HIT_PROCS;
+		in->report.hits |= CONTROL_HIT_PROCS;
 	if (in->limits.end_at_procs && m->tasks > in->limits.end_at_procs)
-		in->report.limit = WIRE_LIMIT_PROCS;
+		in->report.limit = CONTROL_LIMIT_PROCS;
 }
 
 static void note_disk(struct init *in)
@@ -84,7 +84,7 @@ static void note_disk(struct init *in)
 	if (bytes > in->report.disk_bytes)
 		in->report.disk_bytes = bytes;
 	if (full)
-		in->report.hits |= WIRE_HIT_DISK;
+		in->report.hits |= CONTROL_HIT_DISK;
 }
 
 /* Nothing in the quick count is shared, a guess or a ceiling. */
@@ -144,7 +144,7 @@ static void count_tree(struct init *in, uint64_t now)
 	watch.free_then = memory_free(&total_ram);
 	watch.is_tight = watch.free_then < total_ram / 32 + 4 * slack(in);
 	if (limit && used > limit)
-		in->report.limit = WIRE_LIMIT_MEMORY;
+		in->report.limit = CONTROL_LIMIT_MEMORY;
 	else if (limit)
 		watch.margin = limit - used + slack(in);
 }
@@ -288,9 +288,9 @@ uint64_t watch_tick(struct init *in)
 	in->proc_error = in->proc_seen = 0;
 	if (now >= watch.memory_at_ns)
 		watch_memory(in, now);
-	if (in->report.limit == WIRE_LIMIT_NONE && now >= watch.cpu_at_ns)
+	if (in->report.limit == CONTROL_LIMIT_NONE && now >= watch.cpu_at_ns)
 		watch.cpu_at_ns = now + cpu_tick(in, now);
-	if (in->report.limit <= WIRE_LIMIT_WALL && now >= watch.disk_at_ns) {
+	if (in->report.limit <= CONTROL_LIMIT_WALL && now >= watch.disk_at_ns) {
 		uint64_t before = disk_bytes();
 
 		watch.disk_at_ns = now + disk_tick(in, now);

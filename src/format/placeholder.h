@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the placeholder of a held name looks like, so that another run (or the next one, after a
- * crash) knows it from a file of the user's: a socket that nobody listens on, or a tiny read-only
- * file, last changed at a moment that no clock shows.
+ * The placeholder of a reserved name. Another run, or the next one after a crash, must tell it from
+ * a user's file: it is a socket without a listener, or a tiny read-only file, and its modification
+ * time is one that no clock shows.
  *
  * A socket, since nothing blocks on opening one, and git and tar pass over it without a word.
  */
-#ifndef PLAN_PLACEHOLDER_H
-#define PLAN_PLACEHOLDER_H
+#ifndef FORMAT_PLACEHOLDER_H
+#define FORMAT_PLACEHOLDER_H
 
 #include <sys/stat.h>
 
-#include "plan/placeholder_mark.h"
+#include "format/placeholder_mark.h"
 
 static inline int is_placeholder(const struct stat *st)
 {

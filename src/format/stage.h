@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages a sandbox is set up in, in the order init goes through them. */
-#ifndef BASE_STAGE_H
-#define BASE_STAGE_H
+#ifndef FORMAT_STAGE_H
+#define FORMAT_STAGE_H
 
 enum cordon_stage {
 	STAGE_OUTSIDE = 0,

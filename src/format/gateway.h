@@ -10,12 +10,12 @@
  * supervisor reads, at the end of the run and not before; it believes none of it without looking.
  * The supervisor's socket carries nothing but the start and, by being closed, the end.
  */
-#ifndef NET_GATEWAY_FORMAT_H
-#define NET_GATEWAY_FORMAT_H
+#ifndef FORMAT_GATEWAY_H
+#define FORMAT_GATEWAY_H
 
 #include <stdint.h>
 
-#include "net/rule.h"
+#include "format/net_rule.h"
 
 #define GATEWAY_MAGIC 0x47445243u
 #define GATEWAY_CONNECTIONS_MAX 256
@@ -26,8 +26,8 @@
 /* The pool that names get their addresses from: one for each, 198.18.0.0/15. The first addresses
  * are the sandbox's own: its device's (and its resolver's), so that programs see a machine that is
  * connected. IPv6 addresses are the same number below this prefix. */
-#define GATEWAY_POOL_BASE 0xc6120000u /* 198.18.0.0 */
-#define GATEWAY_POOL_OWN 1	      /* 198.18.0.1 */
+#define GATEWAY_POOL_NET 0xc6120000u /* 198.18.0.0 */
+#define GATEWAY_POOL_DEVICE 1	     /* 198.18.0.1 */
 #define GATEWAY_POOL_FIRST 16
 #define GATEWAY_POOL6 { 0xfd, 0x63, 0x6f, 0x72, 0x64, 0x6f, 0x6e, 0, 0, 0, 0, 0 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The marks of placeholders; without libc, since init reads it too. */
-#ifndef PLAN_PLACEHOLDER_MARK_H
-#define PLAN_PLACEHOLDER_MARK_H
+#ifndef FORMAT_PLACEHOLDER_MARK_H
+#define FORMAT_PLACEHOLDER_MARK_H
 
 #define PLACEHOLDER_MODE 0444
 #define PLACEHOLDER_BYTES_MAX 16

@@ -8,8 +8,8 @@
  * pipes, detached mounts) travels as descriptors beside the block. Strings are NUL-terminated and
  * lie in [strings_off, size); offset 0 means "no string".
  */
-#ifndef PLAN_PLAN_FORMAT_H
-#define PLAN_PLAN_FORMAT_H
+#ifndef FORMAT_PLAN_H
+#define FORMAT_PLAN_H
 
 #include <stdint.h>
 
@@ -30,29 +30,22 @@ enum plan_op_type {
 	PLAN_OP_PROC,	 /* a new procfs at `dst`, its sys/ read-only */
 	PLAN_OP_DEVPTS,	 /* a new devpts instance at `dst` */
 	PLAN_OP_PIN,	 /* `dst` is mounted over itself: cannot be renamed or removed any more */
-	PLAN_OP_MASK,	 /* `dst` is covered by an object that nobody can open */
-	PLAN_OP_LAYERS,	 /* `src` (or `fd_index`), with "upper" and "work" in it, for the next step
-			  */
-	PLAN_OP_OVERLAY, /* `src` (or `fd_index`) below those layers appears at `dst` */
+	PLAN_OP_MASK,	 /* `dst` is covered by an object that cannot be opened */
+	PLAN_OP_UPPER,	 /* `src` (or `fd_index`) has the "upper" and "work" of the next step */
+	PLAN_OP_OVERLAY, /* `src` (or `fd_index`) below that upper directory appears at `dst` */
 	PLAN_OP_RULE,	 /* Landlock rule for the object `src`; nothing is mounted */
 	PLAN_OP_MAX
 };
 
 /* plan_op.flags */
-#define PLAN_RDONLY 0x1u /* mount read-only (with everything below it) */
-#define PLAN_NOEXEC 0x2u /* mount noexec */
-#define PLAN_FILE 0x4u	 /* the object is not a directory */
-#define PLAN_MKPOINT                                                                               \
-	0x8u		    /* create the mount point (in the root tmpfs; MASK: in the view) first \
-			     */
+#define PLAN_RDONLY 0x1u    /* mount read-only (with everything below it) */
+#define PLAN_NOEXEC 0x2u    /* mount noexec */
+#define PLAN_FILE 0x4u	    /* the object is not a directory */
+#define PLAN_MKPOINT 0x8u   /* create the mount point first: in the root tmpfs; MASK: in the view */
 #define PLAN_IDENTITY 0x10u /* the object must have the given dev and ino */
 #define PLAN_DEVICE 0x20u   /* a device node: without nodev */
-#define PLAN_LEFT                                                                                  \
-	0x40u /* `dst` lies where earlier runs wrote: nothing on the way may be a link             \
-	       */
-#define PLAN_OWN                                                                                   \
-	0x80u /* the object is the run's already: no id mapping; its content is watched            \
-	       */
+#define PLAN_REUSED 0x40u   /* `dst` lies where earlier runs wrote: no link on the way to it */
+#define PLAN_PRIVATE_DIR 0x80u /* `src` belongs to the run: no id mapping; its usage counts */
 
 struct plan_op {
 	uint16_t type, flags;
@@ -99,7 +92,8 @@ struct plan_header {
 	uint32_t n_mount_fds;
 	uint32_t n_rlimits;
 	uint32_t n_net_ports;
-	uint32_t n_base_ops; /* the first steps do not depend on the run: a parked init did them */
+	uint32_t n_common_ops; /* the first steps are the same for each run: a parked init did them
+				*/
 	uint64_t handled_fs, handled_net, scoped; /* Landlock ruleset */
 	uint64_t tmpfs_bytes, tmpfs_inodes;
 	struct plan_rlimit rlimits[PLAN_RLIMITS_MAX];

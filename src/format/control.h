@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What supervisor and init say to each other over the control socket (SOCK_SEQPACKET, both ends
+ * ours; the guest never sees it). Orders go in, reports come out; each is one fixed-size message.
+ *
+ * An init that has not been given CONTROL_PLAN yet is parked: it sits in its namespaces and costs
+ * nothing but memory. With CONTROL_COMMON it builds the part of the view that every run of such a
+ * plan has (the common steps), and waits again. A cold and a parked start differ in nothing but
+ * when the orders come.
+ */
+#ifndef FORMAT_CONTROL_H
+#define FORMAT_CONTROL_H
+
+#include <stdint.h>
+
+#include "format/stage.h"
+
+#define CONTROL_FDS_MAX 200 /* descriptors in one message; the kernel takes 253 */
+
+/*
+ * Init's argument vector: one letter that says what it is to be and, if it is to map its own ids
+ * (started by an ordinary user), the lines for its uid_map and gid_map. At level landlock: the
+ * private directory of the run, which init removes if the supervisor is killed.
+ */
+#define INIT_ROLE_NAMESPACES 'n' /* unshares the other namespaces, then waits for its plan */
+#define INIT_ROLE_LANDLOCK 'l'	 /* waits for its plan */
+#define INIT_ROLE_HOLDER 'h'	 /* keeps its user namespace alive until the socket closes */
+
+enum control_order_type {
+	/* fds: plan memfd, stdin, stdout, stderr (unless CONTROL_NO_STDIO), supervisor's pidfd,
+	 * the lock of the workspace (CONTROL_LOCK), the socket to the gateway (CONTROL_NET), the
+	 * proxy's listener (CONTROL_NET_PROXY); with a control group also its memory.events,
+	 * cpu.stat and, for a share of the CPUs, cpu.max */
+	CONTROL_PLAN = 1,
+	CONTROL_COMMON, /* fds: plan memfd, supervisor's pidfd; only its common steps, then wait */
+	CONTROL_MOUNTS, /* fds: the next `count` detached mounts, in the plan's order */
+	CONTROL_SIGNAL, /* send `arg` to the command's process group */
+	CONTROL_END,  /* send `arg` to the command's process group, end the tree after the grace */
+	CONTROL_KILL, /* end the tree and report */
+	CONTROL_JANITOR, /* fds: see launch/reserve.c; this process only tidies up */
+};
+
+#define CONTROL_UNKNOWN (~(uint64_t)0)
+
+/* What init watches; 0 = no such limit. */
+struct control_limits {
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+	uint64_t grace_ns;
+	uint64_t memory_bytes;
+	uint64_t cpu_milli, cpu_time_ns;
+	uint64_t procs;	       /* enforced by the kernel; to notice that it was reached */
+	uint64_t end_at_procs; /* enforced by init alone */
+	uint64_t disk_bytes, disk_inodes;   /* of workspace and private directory */
+	uint64_t usage_bytes, usage_inodes; /* of them before the run, or CONTROL_UNKNOWN */
+};
+
+/* control_order.flags of CONTROL_PLAN */
+#define CONTROL_KEEP_ORPHANS 0x1u /* the tree outlives the command */
+#define CONTROL_NO_STDIO 0x2u	  /* no standard streams come with it (PLAN_TERMINAL) */
+#define CONTROL_NET 0x4u	  /* a socket to the gateway comes with it */
+#define CONTROL_LOCK 0x10u	  /* the workspace's lock comes with it, before these */
+#define CONTROL_NET_PROXY 0x8u	  /* and a listener: level landlock */
+
+struct control_order {
+	uint32_t type, arg, count, flags;
+	struct control_limits limits;	      /* CONTROL_PLAN */
+	uint16_t rows, cols, pad[2];	      /* CONTROL_PLAN with PLAN_TERMINAL: its size */
+	int64_t fault_countdown, fault_errno; /* test builds only */
+};
+
+enum control_report_type {
+	CONTROL_FAILED = 1, /* a stage failed: the command never ran */
+	CONTROL_ENDED,	    /* the command ran and its whole tree is gone */
+	CONTROL_ORPHANED,   /* the command ended, what it left goes on (CONTROL_KEEP_ORPHANS) */
+	CONTROL_TERMINAL,   /* fd: the master of the command's terminal (PLAN_TERMINAL) */
+};
+
+/* The limit that ended a run. */
+enum control_limit {
+	CONTROL_LIMIT_NONE = 0,
+	CONTROL_LIMIT_WALL,
+	CONTROL_LIMIT_MEMORY,
+	CONTROL_LIMIT_CPU_TIME,
+	CONTROL_LIMIT_PROCS,
+	CONTROL_LIMIT_CPU, /* the share was not accepted */
+	CONTROL_LIMIT_DISK,
+};
+
+/* Limits that were reached and only refused something: control_report.hits */
+#define CONTROL_HIT_PROCS 0x1u
+#define CONTROL_HIT_DISK 0x2u
+#define CONTROL_HIT_WORKSPACE 0x4u /* only seen when the command was over */
+#define CONTROL_HIT_LOCKED 0x8u	   /* something that is kept could not be looked into at the end */
+
+struct control_report {
+	uint32_t type;
+	uint32_t stage, op;
+	int32_t sys_errno;
+	int32_t wait_status; /* as waitpid gives it */
+	uint32_t limit;	     /* enum control_limit */
+	uint32_t hits;
+	uint32_t obeyed;	       /* the supervisor wanted it to end */
+	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
+	uint64_t command_ended_ns;
+	uint64_t ended_ns;
+	uint64_t user_us, system_us;
+	uint64_t memory_bytes; /* highest use of the whole tree that was seen */
+	uint64_t procs;	       /* highest number of tasks that was seen */
+	uint64_t disk_bytes;   /* highest use of private directories and workspace that was seen */
+	/* Usage of workspace and private directory when last seen, or CONTROL_UNKNOWN; the part of
+	 * it that has a name in the latter; the part that has no name or was not seen. */
+	uint64_t usage_bytes, usage_inodes;
+	uint64_t private_bytes, private_inodes;
+	uint64_t unnamed_bytes, unnamed_inodes;
+};
+
+#endif
