@@ -117,7 +117,7 @@ struct gateway_account {
 	uint64_t bytes_in, bytes_out; /* to the sandbox and from it */
 	uint64_t n_connections;
 	uint32_t is_ready;  /* everything is in place */
-	uint32_t failed_at; /* which step of the set-up failed, 0 = none */
+	uint32_t failed_at; /* enum gateway_step, 0 = none */
 	int32_t failed_errno;
 	uint32_t n_denials, n_more; /* kept ones, and how many did not fit */
 	struct gateway_denial denials[GATEWAY_DENIALS_MAX];

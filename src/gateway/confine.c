@@ -213,29 +213,29 @@ long confine(const struct gateway_config *config, unsigned *ret_step, uint64_t *
 {
 	long r;
 
-	*ret_step = 1;
+	*ret_step = GATEWAY_STEP_LIMITS;
 	r = set_limits(ret_fds);
 	if (r < 0)
 		return r;
-	*ret_step = 2;
+	*ret_step = GATEWAY_STEP_IDS;
 	r = take_ids(config);
 	if (r < 0)
 		return r;
-	*ret_step = 3;
+	*ret_step = GATEWAY_STEP_CAPS;
 	r = drop_caps();
 	if (r < 0)
 		return r;
-	*ret_step = 4;
+	*ret_step = GATEWAY_STEP_PRIVILEGES;
 	r = raw_syscall(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0);
 	/* After the ids: taking them would make it dumpable again. */
 	if (r >= 0)
 		r = raw_syscall(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
 	if (r < 0)
 		return r;
-	*ret_step = 5;
+	*ret_step = GATEWAY_STEP_LANDLOCK;
 	r = enter_landlock(config);
 	if (r < 0)
 		return r;
-	*ret_step = 6;
+	*ret_step = GATEWAY_STEP_FILTER;
 	return enter_filter();
 }

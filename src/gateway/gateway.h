@@ -25,6 +25,7 @@
 #include <string.h>
 
 #include "format/gateway.h"
+#include "format/steps.h"
 #include "net/rule.h"
 #include "sys/raw.h"
 

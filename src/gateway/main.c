@@ -19,17 +19,6 @@
 
 static struct gateway gateway;
 
-enum { /* account.failed_at */
-	STEP_CONFIG = 1,
-	STEP_RESOLVER,
-	STEP_EPOLL,
-	STEP_LISTEN,
-	STEP_PUBLISH,
-	STEP_READY,
-	STEP_FDS,
-	STEP_CONFINE = 100, /* and above */
-};
-
 static void __attribute__((noreturn)) leave(int status)
 {
 	for (;;)
@@ -90,15 +79,15 @@ static void take_start(struct gateway *g)
 	g->account = (struct gateway_account *)(uintptr_t)at;
 	r = map_file(got.fds[0], PROT_R, MAP_PRIVATE, sizeof(struct gateway_config), &at, &size);
 	if (r < 0)
-		fail(STEP_CONFIG, r);
+		fail(GATEWAY_STEP_CONFIG, r);
 	g->config = at;
 	if (!config_is_sound(g->config, size))
-		fail(STEP_CONFIG, -EBADMSG);
+		fail(GATEWAY_STEP_CONFIG, -EBADMSG);
 	g->init_fd = got.fds[2];
 	g->life_fd = got.fds[3];
 	g->log_fd = g->config->flags & GATEWAY_LOG ? got.fds[next++] : -1;
 	if (got.n_fds != next + g->config->n_publish)
-		fail(STEP_CONFIG, -EBADMSG);
+		fail(GATEWAY_STEP_CONFIG, -EBADMSG);
 	for (unsigned i = 0; i < g->config->n_publish; i++)
 		g->publish_fds[i] = got.fds[next + i];
 	g->rules = (struct net_rules){ g->config->rules, g->config->rules + g->config->n_allow,
@@ -125,9 +114,9 @@ static void take_listeners(struct gateway *g)
 	unsigned expected = c->n_allow ? 2 + c->n_ports : 0;
 
 	if (r < 0)
-		fail(STEP_LISTEN, r);
+		fail(GATEWAY_STEP_LISTEN, r);
 	if (got.n_fds != expected || got.hello.n_fds != expected)
-		fail(STEP_LISTEN, -EBADMSG);
+		fail(GATEWAY_STEP_LISTEN, -EBADMSG);
 	g->has_v6 = got.hello.has_v6 != 0;
 	if (expected == 0)
 		return;
@@ -135,7 +124,7 @@ static void take_listeners(struct gateway *g)
 	for (unsigned i = 0; i < c->n_ports && r >= 0; i++)
 		r = conn_listen(g, got.fds[2 + i], c->ports[i]);
 	if (r < 0)
-		fail(STEP_LISTEN, r);
+		fail(GATEWAY_STEP_LISTEN, r);
 }
 
 /* Init sends what was asked for (publish) or, at level landlock, the guest's connections. */
@@ -201,19 +190,19 @@ void gateway_main(void)
 	r = resolve_setup();
 	take_start(g);
 	if (r < 0)
-		fail(STEP_RESOLVER, r);
+		fail(GATEWAY_STEP_RESOLVER, r);
 	g->wake_ns = NEVER;
 	g->now_ns = clock_now();
 	r = raw_syscall(__NR_epoll_create1, EPOLL_CLOEXEC_NR, 0, 0, 0, 0, 0);
 	if (r < 0)
-		fail(STEP_EPOLL, r);
+		fail(GATEWAY_STEP_EPOLL, r);
 	g->epoll_fd = (int)r;
 	g->spare_fd = (int)sock_open(false, false);
 	r = confine(g->config, &step, &n_fds);
 	if (r < 0)
-		fail(STEP_CONFINE + step, r);
+		fail(step, r);
 	if (n_fds < FDS_BASE + FDS_PER_CONNECTION)
-		fail(STEP_FDS, -EMFILE);
+		fail(GATEWAY_STEP_FDS, -EMFILE);
 	g->max_connections = (uint32_t)((n_fds - FDS_BASE) / FDS_PER_CONNECTION);
 	if (g->max_connections > GATEWAY_CONNECTIONS_MAX)
 		g->max_connections = GATEWAY_CONNECTIONS_MAX;
@@ -221,18 +210,18 @@ void gateway_main(void)
 		take_listeners(g);
 	r = publish_open(g);
 	if (r < 0)
-		fail(STEP_PUBLISH, r);
+		fail(GATEWAY_STEP_PUBLISH, r);
 	r = watch_open(g, &supervisor, CTL_FD, WATCH_IN, supervisor_ready, NULL);
 	if (r >= 0)
 		r = watch_open(g, &life, g->life_fd, WATCH_IN, supervisor_died, NULL);
 	if (r >= 0)
 		r = watch_open(g, &init, g->init_fd, WATCH_IN, init_ready, NULL);
 	if (r < 0)
-		fail(STEP_EPOLL, r);
+		fail(GATEWAY_STEP_EPOLL, r);
 	g->account->is_ready = 1;
 	r = message_send_byte(g->init_fd, 'r');
 	if (r < 0)
-		fail(STEP_READY, r);
+		fail(GATEWAY_STEP_READY, r);
 	run_loop(g);
 	conn_end_all(g);
 	/* The supervisor waits for this, not for the rest. */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "format/stage.h"
+#include "format/steps.h"
 #include "format/plan.h"
 #include "format/control.h"
 

@@ -90,16 +90,16 @@ static void prepare_process(struct init *in)
 
 	r = raw4(__NR_rt_sigprocmask, SIG_BLOCK, &all, 0, KERNEL_SIGSET_BYTES);
 	if (r < 0)
-		fail(in, STAGE_START, 1, r);
+		fail(in, STAGE_START, STEP_START_SIGNALS, r);
 	for (int sig = 1; sig <= SIGNALS; sig++)
 		/* KILL and STOP refuse; everything else cannot fail. */
 		raw_syscall(__NR_rt_sigaction, sig, (long)&def, 0, KERNEL_SIGSET_BYTES, 0, 0);
 	r = prefer_as_victim();
 	if (r < 0)
-		fail(in, STAGE_START, 13, r);
+		fail(in, STAGE_START, STEP_START_OOM_SCORE, r);
 	r = raw2(__NR_prctl, PR_SET_DUMPABLE, 0);
 	if (r < 0)
-		fail(in, STAGE_START, 2, r);
+		fail(in, STAGE_START, STEP_START_DUMPABLE, r);
 }
 
 /*
@@ -113,7 +113,7 @@ static void enter_namespaces(struct init *in)
 	start_net(in);
 	r = raw1(__NR_unshare, CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 14, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_UNSHARE, r);
 }
 
 static void __attribute__((noreturn)) hold_namespace(void)
@@ -138,7 +138,7 @@ static void take_plan(struct init *in, char role)
 	}
 	stamp(in, STAGE_START);
 	if ((in->plan->level == PLAN_LEVEL_NAMESPACES) != namespaces)
-		fail(in, STAGE_START, 12, -EINVAL);
+		fail(in, STAGE_START, STEP_START_LEVEL, -EINVAL);
 }
 
 /* @stack: argc, then the argument vector, as the kernel lays it out. */

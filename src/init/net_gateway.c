@@ -36,12 +36,6 @@
 #define POLL_IN 0x1
 #define GATEWAY_SECONDS 10
 #define WANTS_PER_TURN 32
-/* op numbers of STAGE_NET */
-#define OP_NETLINK 10
-#define OP_ROUTE 11
-#define OP_LISTEN 12
-#define OP_HAND_OVER 13
-#define OP_AWAIT 21
 
 #define NO_PACING "reno" /* every kernel has it */
 
@@ -160,10 +154,10 @@ static int set_up_routes(struct init *in)
 	long fd = raw3(__NR_socket, AF_NETLINK_NR, SOCK_RAW_NR | SOCK_CLOEXEC_NR, NETLINK_ROUTE), r;
 
 	if (fd < 0)
-		fail(in, STAGE_NET, OP_NETLINK, fd);
+		fail(in, STAGE_NET, STEP_NET_NETLINK, fd);
 	r = set_up_family((int)fd, AF_INET_NR);
 	if (r < 0)
-		fail(in, STAGE_NET, OP_ROUTE, r);
+		fail(in, STAGE_NET, STEP_NET_ROUTE, r);
 	r = set_up_family((int)fd, AF_INET6_NR);
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	return r >= 0;
@@ -201,7 +195,7 @@ static uint32_t open_listeners(struct init *in, int has_v6, int *ret)
 			return n;
 		r = open_listener(has_v6, SOCK_STREAM_NR, i ? plan->net_ports[i - 1] : DNS_PORT);
 	}
-	fail(in, STAGE_NET, OP_LISTEN, r);
+	fail(in, STAGE_NET, STEP_NET_LISTEN, r);
 }
 
 long await_gateway(const struct init *in)
@@ -251,12 +245,12 @@ void open_gateway(struct init *in)
 	}
 	r = pass_fds(in->gateway_fd, &hello, sizeof(hello), fds, hello.n_fds);
 	if (r < 0)
-		fail(in, STAGE_NET, OP_HAND_OVER, r);
+		fail(in, STAGE_NET, STEP_NET_HAND_OVER, r);
 	for (uint32_t i = 0; i < hello.n_fds; i++)
 		raw_syscall(__NR_close, fds[i], 0, 0, 0, 0, 0);
 	r = await_gateway(in);
 	if (r < 0)
-		fail(in, STAGE_NET, OP_AWAIT, r);
+		fail(in, STAGE_NET, STEP_NET_AWAIT, r);
 }
 
 /* What cannot be made is answered without a descriptor; an answer for which there is no room is

@@ -179,43 +179,43 @@ static int put_on_layers(struct payload *p)
 
 	r = raw0(__NR_setsid);
 	if (r < 0)
-		return give_up(p, STAGE_EXEC, 1, r);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_SESSION, r);
 	r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
 	if (r < 0)
-		return give_up(p, STAGE_EXEC, 2, r);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_PDEATHSIG, r);
 	if (in->plan->flags & PLAN_TERMINAL)
 		r = take_terminal(in);
 	if (r < 0)
-		return give_up(p, STAGE_EXEC, 9, r);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_TERMINAL, r);
 	r = set_stdio(in); /* the control socket makes way */
 	if (r < 0)
-		return give_up(p, STAGE_EXEC, 3, r);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_STDIO, r);
 	r = set_limits(in->plan, 0);
 	if (r < 0)
-		return give_up(p, STAGE_LIMITS, 1, r);
+		return give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r);
 	stamp(in, STAGE_LIMITS);
 	r = raw4(__NR_rt_sigprocmask, SIG_SETMASK, &no_signals, 0, KERNEL_SIGSET_BYTES);
 	if (r < 0)
-		return give_up(p, STAGE_EXEC, 4, r);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_SIGNALS, r);
 	r = in->ruleset_fd < 0 ? 0 : raw2(__NR_landlock_restrict_self, in->ruleset_fd, 0);
 	if (r < 0)
-		return give_up(p, STAGE_LANDLOCK, 2, r);
+		return give_up(p, STAGE_LANDLOCK, STEP_LANDLOCK_RESTRICT, r);
 	stamp(in, STAGE_LANDLOCK);
 	/* After the last use of any other descriptor, whatever there may be. */
 	socket_fd = close_others(p);
 	if (socket_fd < 0)
-		return give_up(p, STAGE_EXEC, 5, socket_fd);
+		return give_up(p, STAGE_EXEC, STEP_EXEC_CLOSE, socket_fd);
 	r = put_on_filter(in, socket_fd);
 	if (r < 0 && seccomp_variant_has_net(in->plan->filter))
-		return give_up(p, STAGE_NET, 23, r);
+		return give_up(p, STAGE_NET, STEP_NET_LISTENER, r);
 	if (r < 0)
-		return give_up(p, STAGE_SECCOMP, 1, r);
+		return give_up(p, STAGE_SECCOMP, STEP_SECCOMP_FILTER, r);
 	stamp(in, STAGE_SECCOMP);
 	/* The server has no exec, which would close it. */
 	if (socket_fd > 0 && p->tell_fd >= 0)
 		raw_syscall(__NR_close, socket_fd, 0, 0, 0, 0, 0);
 	r = set_limits(in->plan, 1);
-	return r < 0 ? give_up(p, STAGE_LIMITS, 1, r) : 0;
+	return r < 0 ? give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r) : 0;
 }
 
 static int child_main(void *arg)
@@ -226,7 +226,7 @@ static int child_main(void *arg)
 	if (put_on_layers(p))
 		return 1;
 	r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
-	return give_up(p, STAGE_EXEC, 0, r);
+	return give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
 }
 
 /*
@@ -290,7 +290,8 @@ static long start_server(struct payload *p)
 			p->error = report.error;
 			memcpy(in->report.stamps_ns, report.stamps_ns, sizeof(report.stamps_ns));
 		} else {
-			give_up(p, STAGE_EXEC, 12, -ECHILD); /* killed on its way */
+			/* killed on its way */
+			give_up(p, STAGE_EXEC, STEP_EXEC_SERVE, -ECHILD);
 		}
 	}
 	raw_syscall(__NR_close, pipe[0], 0, 0, 0, 0, 0);
@@ -316,27 +317,27 @@ void start_payload(struct init *in)
 	long pid, r;
 
 	if ((uint64_t)plan->n_argv + plan->n_envp + 2 > ARGS_MAX)
-		fail(in, STAGE_EXEC, 6, -E2BIG);
+		fail(in, STAGE_EXEC, STEP_EXEC_ARGUMENTS, -E2BIG);
 	p.envp = pointers + plan->n_argv + 1;
 	fill_pointers(in, plan->argv_off, plan->n_argv, p.argv);
 	fill_pointers(in, plan->envp_off, plan->n_envp, p.envp);
 	open_terminal(in);
 	r = broker_prepare(in);
 	if (r < 0)
-		fail(in, STAGE_SECCOMP, 2, r);
+		fail(in, STAGE_SECCOMP, STEP_SECCOMP_BROKER, r);
 	/* The set-up was ours and is not held to the command's share. */
 	r = cgroup_begin(in);
 	if (r < 0)
-		fail(in, STAGE_LIMITS, 2, r);
+		fail(in, STAGE_LIMITS, STEP_LIMITS_CPU_SHARE, r);
 #ifdef CORDON_FAULT_INJECTION
 	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
-		fail(in, STAGE_EXEC, 7, -raw_fault_errno);
+		fail(in, STAGE_EXEC, STEP_EXEC_CLONE, -raw_fault_errno);
 #endif
 	pid = plan->flags & PLAN_FILES
 		      ? start_server(&p)
 		      : vfork_call(SIGCHLD_NR, stack, sizeof(stack), 0, child_main, &p);
 	if (pid < 0)
-		fail(in, STAGE_EXEC, 7, pid);
+		fail(in, STAGE_EXEC, STEP_EXEC_CLONE, pid);
 	if (p.error)
 		fail(in, p.stage, p.op, p.error);
 	in->payload_pid = (int)pid;

@@ -69,7 +69,7 @@ void open_signals(struct init *in)
 	long fd = raw4(__NR_signalfd4, -1, &mask, sizeof(mask), SFD_FLAGS);
 
 	if (fd < 0)
-		fail(in, STAGE_EXEC, 8, fd);
+		fail(in, STAGE_EXEC, STEP_EXEC_SIGNALFD, fd);
 	in->signal_fd = (int)fd;
 }
 
@@ -83,18 +83,18 @@ void watch_mounts(struct init *in)
 	long fd = raw4(__NR_openat, AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
 
 	if (fd < 0)
-		fail(in, STAGE_MOUNTS, 16, fd);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_WATCH, fd);
 	in->mounts_fd = (int)fd;
 	fd = tree_open(in);
 	if (fd < 0)
-		fail(in, STAGE_MOUNTS, 18, fd);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_PROC, fd);
 }
 
 static void __attribute__((noreturn)) end_uncovered(struct init *in)
 {
 	cgroup_release_cpu(in);
 	tree_kill(in);
-	fail(in, STAGE_MOUNTS, 17, -EOWNERDEAD);
+	fail(in, STAGE_MOUNTS, STEP_MOUNTS_UNCOVERED, -EOWNERDEAD);
 }
 
 static void __attribute__((noreturn)) end_unwatched(struct init *in)
@@ -102,7 +102,7 @@ static void __attribute__((noreturn)) end_unwatched(struct init *in)
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
-	fail(in, STAGE_LIMITS, 3, in->watch_error);
+	fail(in, STAGE_LIMITS, STEP_LIMITS_WATCH, in->watch_error);
 }
 
 /* Ends the tree, whatever it does, and tells about it. */

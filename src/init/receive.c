@@ -70,14 +70,14 @@ static const struct plan_header *map_plan(struct init *in, int fd)
 	long address;
 
 	if (size < 0)
-		fail(in, STAGE_START, 5, size);
+		fail(in, STAGE_START, STEP_START_PLAN_SIZE, size);
 	if (size > PLAN_SIZE_MAX)
-		fail(in, STAGE_START, 5, -EFBIG);
+		fail(in, STAGE_START, STEP_START_PLAN_SIZE, -EFBIG);
 	address = raw6(__NR_mmap, 0, size, PROT_READ_ONLY, MAP_PRIVATE, fd, 0);
 	if (address < 0 && address > -4096)
-		fail(in, STAGE_START, 6, address);
+		fail(in, STAGE_START, STEP_START_PLAN_MAP, address);
 	if (plan_read_check((const void *)address, (size_t)size) != 0)
-		fail(in, STAGE_START, 7, -EBADMSG);
+		fail(in, STAGE_START, STEP_START_PLAN_CHECK, -EBADMSG);
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 	return (const struct plan_header *)address;
 }
@@ -92,10 +92,10 @@ static void receive_mounts(struct init *in)
 		long n = receive(&order, &control, 0);
 
 		if (n < 0)
-			fail(in, STAGE_START, 8, n);
+			fail(in, STAGE_START, STEP_START_MOUNTS, n);
 		if (order.type != CONTROL_MOUNTS || n == 0 ||
 		    have + (uint32_t)n > in->plan->n_mount_fds)
-			fail(in, STAGE_START, 9, -EBADMSG);
+			fail(in, STAGE_START, STEP_START_MOUNTS_ORDER, -EBADMSG);
 		for (long i = 0; i < n; i++)
 			in->mount_fds[have++] = control.fds[i];
 	}
@@ -122,11 +122,11 @@ static void tie_to_supervisor(struct init *in)
 	if ((in->plan->flags & PLAN_PDEATHSIG) && in->plan->level == PLAN_LEVEL_NAMESPACES) {
 		r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
 		if (r < 0)
-			fail(in, STAGE_START, 10, r);
+			fail(in, STAGE_START, STEP_START_PDEATHSIG, r);
 	}
 	r = raw5(__NR_ppoll, &poll, 1, &no_time, 0, 8);
 	if (r != 0)
-		fail(in, STAGE_START, 11, r < 0 ? r : -EOWNERDEAD);
+		fail(in, STAGE_START, STEP_START_SUPERVISOR, r < 0 ? r : -EOWNERDEAD);
 }
 
 /* The first thing a sandbox is told ties it to the supervisor; what comes later need not again. */
@@ -172,7 +172,7 @@ int receive_plan(struct init *in)
 	long n = receive(&order, &control, 0), base, all;
 
 	if (n < 0)
-		fail(in, STAGE_START, 3, n);
+		fail(in, STAGE_START, STEP_START_RECEIVE, n);
 #ifdef CORDON_FAULT_INJECTION
 	raw_fault_countdown = (long)order.fault_countdown;
 	raw_fault_errno = (long)order.fault_errno;
@@ -188,7 +188,7 @@ int receive_plan(struct init *in)
 	all = base + count_others(order.flags);
 	if (order.type != CONTROL_PLAN ||
 	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
-		fail(in, STAGE_START, 4, -EBADMSG);
+		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
 	take_others(in, order.flags, control.fds + base);
 	for (long i = all; i < n; i++)
 		in->cgroup_fds[i - all] = control.fds[i];
@@ -200,7 +200,7 @@ int receive_plan(struct init *in)
 	in->keep_orphans = !!(order.flags & CONTROL_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
 	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS) || !net_is_sound(in))
-		fail(in, STAGE_START, 4, -EBADMSG);
+		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
 	take_supervisor(in, control.fds[base - 1]);
 	receive_mounts(in);
 	return 0;

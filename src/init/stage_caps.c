@@ -73,16 +73,16 @@ void limit_caps(struct init *in, int namespaces)
 	 */
 	r = raw2(__NR_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
 	if (r < 0 && r != -ENOSYS && r != -EPERM && r != -EDQUOT)
-		fail(in, STAGE_CAPS, 1, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_KEYRING, r);
 	r = drop_bounding();
 	if (r < 0 && (must || r != -EPERM))
-		fail(in, STAGE_CAPS, 2, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_BOUNDING, r);
 	r = raw5(__NR_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	if (r < 0)
-		fail(in, STAGE_CAPS, 3, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_AMBIENT, r);
 	r = raw2(__NR_prctl, PR_SET_SECUREBITS, LOCKED_SECUREBITS);
 	if (r < 0 && (must || r != -EPERM))
-		fail(in, STAGE_CAPS, 4, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_SECUREBITS, r);
 }
 
 void stage_caps(struct init *in)
@@ -93,11 +93,11 @@ void stage_caps(struct init *in)
 
 	r = raw2(__NR_capset, &header, none);
 	if (r < 0)
-		fail(in, STAGE_CAPS, 5, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_DROP, r);
 	r = check_empty();
 	if (r < 0)
-		fail(in, STAGE_CAPS, 6, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_CHECK, r);
 	r = raw5(__NR_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	if (r < 0)
-		fail(in, STAGE_CAPS, 7, r);
+		fail(in, STAGE_CAPS, STEP_CAPS_NO_NEW_PRIVS, r);
 }

@@ -22,7 +22,6 @@
 #include "sys/raw.h"
 
 #define MNT_DETACH 2
-#define OP_BASE 100 /* steps of the plan are reported as OP_BASE + index */
 
 static char *put_number(char *out, uint64_t value)
 {
@@ -45,29 +44,29 @@ static void make_root(struct init *in)
 
 	fs = raw2(__NR_fsopen, "tmpfs", FSOPEN_CLOEXEC);
 	if (fs < 0)
-		fail(in, STAGE_MOUNTS, 1, fs);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_FSOPEN, fs);
 	put_number(number, in->plan->tmpfs_bytes);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "size", number, 0);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 2, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_SIZE, r);
 	put_number(number, in->plan->tmpfs_inodes);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "nr_inodes", number, 0);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 3, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_INODES, r);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "mode", "0755", 0);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 4, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_MODE, r);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_CMD_CREATE, 0, 0, 0);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 5, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_CREATE, r);
 	r = raw3(__NR_fsmount, fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 6, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_FSMOUNT, r);
 	in->root_fd = (int)r;
 	raw_syscall(__NR_close, fs, 0, 0, 0, 0, 0);
 	r = raw5(__NR_move_mount, in->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 7, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_ATTACH, r);
 }
 
 /* The old tree stays reachable through host_fd until leave_host(). */
@@ -76,10 +75,10 @@ static void enter_root(struct init *in)
 	long r = raw1(__NR_fchdir, in->root_fd);
 
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 9, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_ENTER, r);
 	r = raw2(__NR_pivot_root, ".", ".");
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 10, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_PIVOT, r);
 }
 
 static void leave_host(struct init *in)
@@ -89,16 +88,16 @@ static void leave_host(struct init *in)
 
 	r = raw5(__NR_mount_setattr, in->root_fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only));
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 8, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_READ_ONLY, r);
 	/* The old root lies on top of the new one: "." is it. */
 	r = raw2(__NR_umount2, ".", MNT_DETACH);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 11, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_DETACH, r);
 	raw_syscall(__NR_close, in->root_fd, 0, 0, 0, 0, 0);
 	in->root_fd = -1;
 	r = raw1(__NR_chdir, "/");
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 12, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_CHDIR, r);
 }
 
 static void carry_out(struct init *in, uint32_t from, uint32_t to)
@@ -109,7 +108,7 @@ static void carry_out(struct init *in, uint32_t from, uint32_t to)
 		long r = mount_op(in, &ops[i]);
 
 		if (r < 0)
-			fail(in, STAGE_MOUNTS, OP_BASE + i, r);
+			fail(in, STAGE_MOUNTS, STEP_PLAN_FIRST + i, r);
 	}
 }
 
@@ -121,10 +120,10 @@ void stage_common(struct init *in)
 	/* A kernel without Landlock: the plan says so, and so will the receipt. */
 	r = plan->handled_fs ? landlock_create(in) : 0;
 	if (r < 0)
-		fail(in, STAGE_LANDLOCK, 1, r);
+		fail(in, STAGE_LANDLOCK, STEP_LANDLOCK_RULESET, r);
 	r = raw4(__NR_openat, AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 14, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_HOST_ROOT, r);
 	in->host_fd = (int)r;
 	raw_syscall(__NR_umask, 0, 0, 0, 0, 0, 0);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
@@ -159,7 +158,7 @@ void stage_mounts(struct init *in)
 
 	/* The supervisor compares the plans; a mix-up must not become a view with holes. */
 	if (in->common_done != plan->n_common_ops)
-		fail(in, STAGE_MOUNTS, 15, -EINVAL);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_COMMON, -EINVAL);
 	carry_out(in, in->common_done, plan->n_ops);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		leave_host(in);
@@ -168,9 +167,9 @@ void stage_mounts(struct init *in)
 	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0);
 	r = enter_cwd(in);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 13, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_CWD, r);
 	r = disk_open(in);
 	if (r < 0)
-		fail(in, STAGE_MOUNTS, 19, r);
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_WORKSPACE, r);
 	left_done();
 }

@@ -22,12 +22,6 @@
 #define SIOCSIFFLAGS 0x8914
 #define WALL 0x40000000
 
-enum {
-	STEP_UNSHARE = 1,
-	STEP_SOCKET,
-	STEP_RAISE
-};
-
 /* One builder per process; both sides see it. */
 static struct {
 	unsigned is_made, is_entered; /* futexes */
@@ -53,15 +47,15 @@ static long make_namespace(void)
 	struct ifreq request = { .ifr_name = "lo" };
 	long r, fd;
 
-	net.step = STEP_UNSHARE;
+	net.step = STEP_NET_UNSHARE;
 	r = raw_syscall(__NR_unshare, CLONE_NEWNET, 0, 0, 0, 0, 0);
 	if (r < 0)
 		return r;
-	net.step = STEP_SOCKET;
+	net.step = STEP_NET_SOCKET;
 	fd = raw_syscall(__NR_socket, AF_INET, SOCK_DGRAM_CLOEXEC, 0, 0, 0, 0);
 	if (fd < 0)
 		return fd;
-	net.step = STEP_RAISE;
+	net.step = STEP_NET_LOOPBACK;
 	request.ifr_flags = IFF_UP | IFF_RUNNING;
 	r = raw_syscall(__NR_ioctl, fd, SIOCSIFFLAGS, (long)&request, 0, 0, 0);
 	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
@@ -102,7 +96,7 @@ void start_net(struct init *in)
 	long pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &net.pid_fd, build_net, 0);
 
 	if (pid < 0)
-		fail(in, STAGE_NET, 1, pid);
+		fail(in, STAGE_NET, STEP_NET_CLONE, pid);
 	net.pid = (int)pid;
 }
 
@@ -114,11 +108,11 @@ void stage_net(struct init *in)
 		return; /* entered while parked */
 	await(&net.is_made);
 	if (net.error < 0)
-		fail(in, STAGE_NET, 1 + net.step, net.error);
+		fail(in, STAGE_NET, net.step, net.error);
 	r = raw2(__NR_setns, net.pid_fd, CLONE_NEWNET);
 	announce(&net.is_entered);
 	if (r < 0)
-		fail(in, STAGE_NET, 5, r);
+		fail(in, STAGE_NET, STEP_NET_ENTER, r);
 	raw_syscall(__NR_close, net.pid_fd, 0, 0, 0, 0, 0);
 	/* It is on its way out; left alone it would look like a process of the guest's. */
 	while (raw_syscall(__NR_wait4, net.pid, 0, WALL, 0, 0, 0) == -EINTR)

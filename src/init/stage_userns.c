@@ -40,13 +40,13 @@ void map_self(struct init *in, const char *uid_map, const char *gid_map)
 
 	r = write_file("/proc/self/setgroups", "deny", 4);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 1, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_SETGROUPS_FILE, r);
 	r = write_file("/proc/self/uid_map", uid_map, str_len(uid_map));
 	if (r < 0)
-		fail(in, STAGE_USERNS, 2, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_UID_MAP, r);
 	r = write_file("/proc/self/gid_map", gid_map, str_len(gid_map));
 	if (r < 0)
-		fail(in, STAGE_USERNS, 3, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_GID_MAP, r);
 }
 
 /* Root of a rootless container: nobody in it may change groups, as nobody but root outside may. */
@@ -69,22 +69,22 @@ static void take_ids(struct init *in)
 
 	r = raw2(__NR_setgroups, 0, 0);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 4, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_GROUPS, r);
 	r = raw3(__NR_setresgid, plan->inner_gid, plan->inner_gid, plan->inner_gid);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 5, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_SET_GID, r);
 	r = raw3(__NR_setresuid, plan->inner_uid, plan->inner_uid, plan->inner_uid);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 6, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_SET_UID, r);
 	/* Changing ids disarms the parent-death signal and makes the process readable again. */
 	if ((plan->flags & PLAN_PDEATHSIG) && plan->level == PLAN_LEVEL_NAMESPACES) {
 		r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
 		if (r < 0)
-			fail(in, STAGE_USERNS, 7, r);
+			fail(in, STAGE_USERNS, STEP_USERNS_PDEATHSIG, r);
 	}
 	r = raw2(__NR_prctl, PR_SET_DUMPABLE, 0);
 	if (r < 0)
-		fail(in, STAGE_USERNS, 8, r);
+		fail(in, STAGE_USERNS, STEP_USERNS_DUMPABLE, r);
 }
 
 void stage_userns(struct init *in)
@@ -95,34 +95,34 @@ void stage_userns(struct init *in)
 	if (plan->level == PLAN_LEVEL_LANDLOCK) {
 		r = raw2(__NR_prctl, PR_SET_CHILD_SUBREAPER, 1);
 		if (r < 0)
-			fail(in, STAGE_USERNS, 13, r);
+			fail(in, STAGE_USERNS, STEP_USERNS_SUBREAPER, r);
 		r = tree_open(in);
 		if (r < 0)
-			fail(in, STAGE_USERNS, 15, r);
+			fail(in, STAGE_USERNS, STEP_USERNS_PROC, r);
 		if (plan->flags & PLAN_SETIDS) {
 			take_ids(in);
 		} else if (plan->flags & PLAN_DROP_GROUPS) {
 			r = raw2(__NR_setgroups, 0, 0);
 			if (r < 0 && !(r == -EPERM && groups_are_locked()))
-				fail(in, STAGE_USERNS, 4, r);
+				fail(in, STAGE_USERNS, STEP_USERNS_GROUPS, r);
 		}
 		return;
 	}
 	if (plan->outer_uid == 0)
-		fail(in, STAGE_USERNS, 9, -EPERM);
+		fail(in, STAGE_USERNS, STEP_USERNS_OUTER_ROOT, -EPERM);
 	if (plan->flags & PLAN_SETIDS)
 		take_ids(in);
 	r = raw0(__NR_getuid);
 	if (r != (long)plan->inner_uid)
-		fail(in, STAGE_USERNS, 10, r < 0 ? r : -EOVERFLOW);
+		fail(in, STAGE_USERNS, STEP_USERNS_UID, r < 0 ? r : -EOVERFLOW);
 	r = raw0(__NR_getgid);
 	if (r != (long)plan->inner_gid)
-		fail(in, STAGE_USERNS, 11, r < 0 ? r : -EOVERFLOW);
+		fail(in, STAGE_USERNS, STEP_USERNS_GID, r < 0 ? r : -EOVERFLOW);
 	if (plan->hostname) {
 		const char *name = str_at(in, plan->hostname);
 
 		r = raw2(__NR_sethostname, name, str_len(name));
 		if (r < 0)
-			fail(in, STAGE_USERNS, 12, r);
+			fail(in, STAGE_USERNS, STEP_USERNS_HOSTNAME, r);
 	}
 }

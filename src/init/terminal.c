@@ -76,7 +76,7 @@ void open_terminal(struct init *in)
 		return;
 	master_fd = raw4(__NR_openat, AT_FDCWD, path, OPEN_FLAGS, 0);
 	if (master_fd < 0)
-		fail(in, STAGE_EXEC, 10, master_fd);
+		fail(in, STAGE_EXEC, STEP_EXEC_PTMX, master_fd);
 	slave_fd = raw3(__NR_ioctl, master_fd, TIOCSPTLCK, &unlocked);
 	if (slave_fd >= 0)
 		slave_fd = raw3(__NR_ioctl, master_fd, TIOCGPTPEER, OPEN_FLAGS);
@@ -84,7 +84,7 @@ void open_terminal(struct init *in)
 	if (r >= 0)
 		r = allow_name(in, (int)slave_fd);
 	if (r < 0)
-		fail(in, STAGE_EXEC, 11, r);
+		fail(in, STAGE_EXEC, STEP_EXEC_PTY, r);
 	in->master_fd = (int)master_fd;
 	for (int i = 0; i < 3; i++)
 		in->stdio[i] = (int)slave_fd;

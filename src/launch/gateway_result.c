@@ -9,50 +9,28 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "format/steps.h"
 #include "launch/gateway.h"
 #include "launch/launch.h"
 #include "net/rule.h"
 
-#define STEP_FDS 7
-#define CONFINE 100 /* steps from here on are the gateway's confinement */
-
-static const struct {
-	unsigned step;
-	const char *what;
-} steps[] = {
-	{ 1, "reading its rules" },
-	{ 2, "reading the resolver's configuration" },
-	{ 3, "making an epoll descriptor" },
-	{ 4, "taking over the listeners" },
-	{ 5, "taking over published ports" },
-	{ 6, "saying that it is ready" },
-	{ STEP_FDS, "having enough descriptors" },
-	{ CONFINE + 1, "limiting its resources" },
-	{ CONFINE + 2, "becoming another user" },
-	{ CONFINE + 3, "dropping its capabilities" },
-	{ CONFINE + 4, "giving up privileges" },
-	{ CONFINE + 5, "entering its Landlock domain" },
-	{ CONFINE + 6, "entering its system call filter" },
-};
-
 int gateway_error(const struct cordon_run *run, struct cordon_error *err)
 {
 	const struct gateway_account *a = run->gateway.account;
-	const char *what = "starting";
+	uint32_t step;
+	const char *doing;
 
 	if (!a || !a->failed_at)
 		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		if (steps[i].step == a->failed_at)
-			what = steps[i].what;
-	}
+	step = a->failed_at;
+	doing = gateway_step_text(step);
 	cordon_err(err, CORDON_E_SETUP, a->failed_errno > 0 ? a->failed_errno : EPROTO,
-		   "the gateway failed at %s", what);
+		   "the gateway failed at %s", doing ? doing : "starting");
 	err->stage = STAGE_NET;
-	if (a->failed_at == CONFINE + 2)
+	if (step == GATEWAY_STEP_IDS)
 		cordon_err_hint(err, "root needs CAP_SETUID and CAP_SETGID for --net-allow, so "
 				     "that the gateway is not root; or start Cordon as a user");
-	else if (a->failed_at == STEP_FDS)
+	else if (step == GATEWAY_STEP_FDS)
 		cordon_err_hint(err, "the hard limit of open files is too low: ulimit -Hn 2048");
 	else
 		cordon_err_hint(err, "'cordon check' says what this machine offers");

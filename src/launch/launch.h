@@ -249,6 +249,8 @@ void result_fill(struct cordon_run *run);
 /* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.
  */
 void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
+/* The step of the plan that init failed at; NULL if it was none of them. */
+const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep);
 /* What went wrong inside, in words. */
 int result_stage_error(const struct plan *plan, const struct control_report *report,
 		       struct cordon_error *err);

@@ -6,14 +6,14 @@
 #include <sys/wait.h>
 
 #include "base/err.h"
-#include "format/stage.h"
 #include "base/units.h"
+#include "format/stage.h"
+#include "format/steps.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 
 #define STATUS_TIMEOUT 124
 #define STATUS_KILLED 137
-#define PLAN_OP_BASE 100 /* init reports the plan's steps as this plus their index */
 
 static const char *const kind_names[] = {
 	[CORDON_KIND_NONE] = "none",
@@ -49,47 +49,6 @@ const char *cordon_level_name(int level)
 	return level >= 0 && level < CORDON_LEVEL_MAX ? level_names[level] : "unknown";
 }
 
-/* What init was doing, by stage and step; the numbers are those in src/init. */
-static const struct {
-	int stage;
-	unsigned op;
-	const char *what;
-} steps[] = {
-	{ STAGE_START, 11, "the supervisor died" },
-	{ STAGE_USERNS, 1, "closing setgroups" },
-	{ STAGE_USERNS, 2, "mapping the user id" },
-	{ STAGE_USERNS, 3, "mapping the group id" },
-	{ STAGE_USERNS, 4, "dropping supplementary groups" },
-	{ STAGE_USERNS, 14, "creating mount, ipc, uts and cgroup namespaces" },
-	{ STAGE_MOUNTS, 7, "attaching the new root" },
-	{ STAGE_MOUNTS, 10, "entering the new root" },
-	{ STAGE_MOUNTS, 16, "watching the mounts" },
-	{ STAGE_MOUNTS, 19, "finding the workspace" },
-	{ STAGE_NET, 2, "creating the net namespace" },
-	{ STAGE_NET, 4, "raising the loopback device" },
-	{ STAGE_NET, 5, "entering the net namespace" },
-	{ STAGE_NET, 10, "speaking to the kernel's router" },
-	{ STAGE_NET, 11, "routing every address to the gateway" },
-	{ STAGE_NET, 12, "listening on the allowed ports" },
-	{ STAGE_NET, 13, "handing the listeners to the gateway" },
-	{ STAGE_NET, 20, "finding the proxy's port" },
-	{ STAGE_NET, 21, "waiting for the gateway" },
-	{ STAGE_NET, 22, "reading /proc, which connections need at level landlock" },
-	{ STAGE_NET, 23, "listening for connections (a seccomp filter with a listener)" },
-	{ STAGE_CAPS, 1, "making a session keyring" },
-	{ STAGE_CAPS, 2, "dropping the bounding set" },
-	{ STAGE_CAPS, 7, "setting no_new_privs" },
-	{ STAGE_LIMITS, 2, "setting the share of the CPUs" },
-	{ STAGE_LIMITS, 4, "counting what is there before the command" },
-	{ STAGE_LANDLOCK, 1, "creating the ruleset" },
-	{ STAGE_LANDLOCK, 2, "entering the Landlock domain" },
-	{ STAGE_SECCOMP, 1, "installing the filter" },
-	{ STAGE_EXEC, 9, "taking the terminal" },
-	{ STAGE_EXEC, 10, "opening /dev/ptmx" },
-	{ STAGE_EXEC, 11, "making a terminal" },
-	{ STAGE_EXEC, 12, "starting to serve files" },
-};
-
 static const char *stage_hint(const struct control_report *rep)
 {
 	switch (rep->stage) {
@@ -105,7 +64,7 @@ static const char *stage_hint(const struct control_report *rep)
 			       "again";
 		return "'cordon check' says what this machine offers";
 	case STAGE_NET:
-		if (rep->op == 23)
+		if (rep->op == STEP_NET_LISTENER)
 			return "something around Cordon (a container, another sandbox) listens to "
 			       "system calls already or forbids it; run without --net-allow";
 		return "'cordon check' says what this machine offers";
@@ -113,10 +72,10 @@ static const char *stage_hint(const struct control_report *rep)
 		return "the kernel must have Landlock enabled (boot with lsm=landlock,...); see "
 		       "'cordon check'";
 	case STAGE_LIMITS:
-		if (rep->op == 2)
+		if (rep->op == STEP_LIMITS_CPU_SHARE)
 			return "the control group refuses the share; start Cordon "
 			       "outside of a delegated group";
-		if (rep->op == 4)
+		if (rep->op == STEP_LIMITS_BASELINE)
 			return "is the machine out of memory or open files?";
 		return "the limit is above what the caller itself may have; see 'ulimit -aH'";
 	default:
@@ -160,15 +119,24 @@ static int place_error(const char *path, const struct control_report *rep, struc
 	return -1;
 }
 
+const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep)
+{
+	if (rep->stage != STAGE_MOUNTS || rep->op < STEP_PLAN_FIRST ||
+	    rep->op - STEP_PLAN_FIRST >= h->n_ops)
+		return NULL;
+	return &plan_ops(h)[rep->op - STEP_PLAN_FIRST];
+}
+
 int result_stage_error(const struct plan *plan, const struct control_report *rep,
 		       struct cordon_error *err)
 {
 	const struct plan_header *h = plan->block;
-	const char *what = NULL;
+	const struct plan_op *op = report_plan_op(h, rep);
+	const char *doing = step_text(rep->stage, rep->op);
 
-	if (rep->stage == STAGE_EXEC && rep->op == 0)
+	if (rep->stage == STAGE_EXEC && rep->op == STEP_EXEC_EXECVE)
 		return exec_error(plan, rep, err);
-	if (rep->stage == STAGE_MOUNTS && rep->op == 17) {
+	if (rep->stage == STAGE_MOUNTS && rep->op == STEP_MOUNTS_UNCOVERED) {
 		cordon_err(
 			err, CORDON_E_SETUP, 0,
 			"a denied or protected name was replaced on the host, or a grant's place "
@@ -179,7 +147,7 @@ int result_stage_error(const struct plan *plan, const struct control_report *rep
 			err->stage = STAGE_MOUNTS;
 		return -1;
 	}
-	if (rep->stage == STAGE_MOUNTS && rep->op == 13) {
+	if (rep->stage == STAGE_MOUNTS && rep->op == STEP_MOUNTS_CWD) {
 		cordon_err(err, CORDON_E_PATH, rep->sys_errno, "cannot start in '%s'",
 			   plan_string(h, h->cwd));
 		cordon_err_hint(err, "the directory has to exist inside");
@@ -187,7 +155,7 @@ int result_stage_error(const struct plan *plan, const struct control_report *rep
 			err->stage = STAGE_MOUNTS;
 		return -1;
 	}
-	if (rep->stage == STAGE_LIMITS && rep->op == 3) {
+	if (rep->stage == STAGE_LIMITS && rep->op == STEP_LIMITS_WATCH) {
 		cordon_err(err, CORDON_E_SYSTEM, rep->sys_errno,
 			   "the limits of the tree could not be watched any more; the command was "
 			   "ended");
@@ -196,20 +164,14 @@ int result_stage_error(const struct plan *plan, const struct control_report *rep
 			err->stage = STAGE_LIMITS;
 		return -1;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
-		if (steps[i].stage == (int)rep->stage && steps[i].op == rep->op)
-			what = steps[i].what;
-	if (rep->stage == STAGE_MOUNTS && rep->op >= PLAN_OP_BASE &&
-	    rep->op - PLAN_OP_BASE < h->n_ops) {
-		const struct plan_op *op = &plan_ops(h)[rep->op - PLAN_OP_BASE];
-
+	if (op) {
 		if (op->flags & PLAN_REUSED)
 			return place_error(plan_string(h, op->dst), rep, err);
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
 			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
-	} else if (what) {
+	} else if (doing) {
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s: %s",
-			   cordon_stage_name(rep->stage), what);
+			   cordon_stage_name(rep->stage), doing);
 	} else {
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s (step %u)",
 			   cordon_stage_name(rep->stage), rep->op);
@@ -275,7 +237,7 @@ static void fill_failed(struct cordon_run *run)
 		result_stage_error(run->plan, &run->report, &res->error);
 	res->kind = CORDON_KIND_SANDBOX_ERROR;
 	res->status = 125;
-	if (run->report.stage == STAGE_EXEC && run->report.op == 0) {
+	if (run->report.stage == STAGE_EXEC && run->report.op == STEP_EXEC_EXECVE) {
 		res->kind = CORDON_KIND_SPAWN_FAILED;
 		res->status = res->error.code == CORDON_E_NOT_FOUND ? 127 : 126;
 	}

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "format/steps.h"
 #include "launch/gitlinks.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
@@ -373,33 +374,18 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	return r;
 }
 
-#define LAST_ROOT_STEP 12 /* of STAGE_MOUNTS: see src/init/stage_mounts.c */
-#define HOST_ROOT_STEP 14
-
 /* Failures that say "not on this machine", not "not this policy". */
 static int namespaces_are_shut(const struct cordon_run *run)
 {
 	const struct control_report *rep = &run->report;
-	const struct plan_header *h = run->plan->block;
-	const struct plan_op *op;
+	const struct plan_op *op = report_plan_op(run->plan->block, rep);
 
 	/* Once the command has run there is no second time. */
 	if (rep->type != CONTROL_FAILED || rep->stamps_ns[STAGE_EXEC] ||
 	    error_is_passing(rep->sys_errno))
 		return 0;
-	/* The gateway's part comes after the namespace is there. */
-	if (rep->stage == STAGE_USERNS || (rep->stage == STAGE_NET && rep->op < 10))
-		return 1;
-	if (rep->stage != STAGE_MOUNTS)
-		return 0;
-	/* Of the steps without a path only those that build the root: what comes after them, such
-	 * as a working directory that an earlier run removed, says nothing about the machine, and a
-	 * guest must not bring the level down. */
-	if (rep->op < 100)
-		return rep->op <= LAST_ROOT_STEP || rep->op == HOST_ROOT_STEP;
-	if (rep->op - 100 >= h->n_ops)
-		return 0;
-	op = &plan_ops(h)[rep->op - 100];
+	if (!op)
+		return step_means_no_namespaces(rep->stage, rep->op);
 	return (op->type == PLAN_OP_PROC || op->type == PLAN_OP_DEVPTS) &&
 	       (rep->sys_errno == EPERM || rep->sys_errno == EACCES);
 }
@@ -408,10 +394,9 @@ static int namespaces_are_shut(const struct cordon_run *run)
 static int overlay_is_shut(const struct cordon_run *run)
 {
 	const struct control_report *rep = &run->report;
-	const struct plan_header *h = run->plan->block;
+	const struct plan_op *op = report_plan_op(run->plan->block, rep);
 
-	return rep->type == CONTROL_FAILED && rep->stage == STAGE_MOUNTS && rep->op >= 100 &&
-	       rep->op - 100 < h->n_ops && plan_ops(h)[rep->op - 100].type == PLAN_OP_OVERLAY &&
+	return rep->type == CONTROL_FAILED && op && op->type == PLAN_OP_OVERLAY &&
 	       run->workspace.info.is_new && !run->workspace.no_overlay;
 }
 

@@ -163,10 +163,10 @@ static void prepare_net(struct init *in, struct broker *b)
 	if (r == 0 && (address[0] != AF_INET_NR || address[1] == 0))
 		r = -EAFNOSUPPORT;
 	if (r < 0)
-		fail(in, STAGE_NET, 20, r);
+		fail(in, STAGE_NET, STEP_NET_PROXY_PORT, r);
 	r = await_gateway(in);
 	if (r < 0)
-		fail(in, STAGE_NET, 21, r);
+		fail(in, STAGE_NET, STEP_NET_AWAIT, r);
 	b->proxy_port = (uint16_t)(address[1] << 8 | address[1] >> 8);
 	b->proxy_fd = in->proxy_fd;
 	b->gateway_fd = in->gateway_fd;
@@ -186,7 +186,7 @@ long broker_prepare(struct init *in)
 		prepare_net(in, b);
 	if (!open_proc(b)) {
 		if (in->proxy_fd >= 0)
-			fail(in, STAGE_NET, 22, -ENOENT);
+			fail(in, STAGE_NET, STEP_NET_PROC, -ENOENT);
 		return 0;
 	}
 	b->uid = (uint32_t)raw0(__NR_getuid);

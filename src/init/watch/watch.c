@@ -241,7 +241,7 @@ void watch_prepare(struct init *in)
 	if (in->n_watched)
 		disk_start(in, now_ns());
 	if (in->watch_error)
-		fail(in, STAGE_LIMITS, 4, in->watch_error);
+		fail(in, STAGE_LIMITS, STEP_LIMITS_BASELINE, in->watch_error);
 }
 
 void watch_start(struct init *in)
