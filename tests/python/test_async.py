@@ -8,7 +8,7 @@ import time
 import pytest
 
 import cordon
-from cordon import aio
+from cordon import aio_wait
 from pylib import ceiling
 
 
@@ -157,7 +157,7 @@ def test_cancelled_while_it_is_started():
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-            assert not box._live
+            assert not box._engine.runs.live
             assert len(os.listdir("/proc/self/fd")) <= before + 4
 
     in_loop(main())
@@ -177,7 +177,7 @@ def test_close_ends_what_runs():
     async def main():
         box = cordon.AsyncSandbox()
         task = asyncio.ensure_future(box.run("sleep 60"))
-        while not box._live:
+        while not box._engine.runs.live:
             await asyncio.sleep(0.01)
         await box.close()
         with pytest.raises(cordon.ClosedError):
@@ -232,8 +232,8 @@ def test_cancelled_ones_leave_their_place_to_others():
     """In every order: while they wait, when it is just theirs, and while they have it."""
 
     async def main():
-        room = aio.Room(20)
-        slots = {n: aio.Slot(room, n) for n in (10, 20)}
+        room = aio_wait.Room(20)
+        slots = {n: aio_wait.Slot(room, n) for n in (10, 20)}
         await slots[10].acquire()
         large = asyncio.create_task(slots[20].acquire())
         small = asyncio.create_task(slots[10].acquire())

@@ -12,7 +12,7 @@ import time
 import pytest
 
 import cordon
-from cordon.files import matching
+from cordon.filesteps import matching
 from pylib import ceiling
 
 

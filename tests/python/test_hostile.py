@@ -142,7 +142,7 @@ def test_files_of_any_size_do_not_fill_the_host(box, tmp_path):
 
 @pytest.mark.parametrize("how", ["gzip", "holes"])
 def test_archives_that_are_larger_than_they_look(box, how, monkeypatch):
-    monkeypatch.setattr("cordon.files.IMPORT_MAX", 16 << 20)
+    monkeypatch.setattr("cordon.filesteps.IMPORT_MAX", 16 << 20)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz" if how == "gzip" else "w") as tar:
         entry = tarfile.TarInfo("bomb")
@@ -186,11 +186,11 @@ def test_another_name_of_a_program_allows_no_other_program(tmp_path):
     with cordon.Sandbox(workdir=tmp_path / "w", allowed_commands=["ls", "ln"]) as box:
         assert box.run(["ln", "-s", "/usr/bin/ls", "it"]).ok
         assert "it" in box.run([str(tmp_path / "w" / "it")]).stdout.split()
-        job = box._prepare([str(tmp_path / "w" / "it")], cordon.job.RunArguments())
+        job = box._engine.prepare(cordon.job.RunArguments([str(tmp_path / "w" / "it")]))
         assert box.run(["ln", "-sf", "/usr/bin/id", "it"]).ok
         try:
             with pytest.raises(cordon.CordonError, match="not among the allowed"):
-                box._start(job)
+                box._engine.runs.start(job)
         finally:
             job.close()
 
@@ -277,7 +277,7 @@ def test_interrupts_at_any_moment_leave_nothing(box):
         signal.signal(signal.SIGALRM, before)
     until(lambda: not marked(mark), "a process is left", ceiling(5))
     assert time.monotonic() - start < ceiling(25), "an interrupt was not seen"
-    until(lambda: not box._live, "a run is left", ceiling(5))
+    until(lambda: not box._engine.runs.live, "a run is left", ceiling(5))
 
 
 def test_an_interrupt_is_seen_while_output_pours_in(box):

@@ -182,16 +182,16 @@ LOOSER = [
 
 @pytest.mark.parametrize("settings", TIGHTER, ids=str)
 def test_tightening_is_allowed(settings):
-    args = cordon.job.RunArguments(overrides=settings)
-    cordon.Sandbox(Policy(**BASE))._run_policy(args)
+    args = cordon.job.RunArguments("true", overrides=settings)
+    cordon.Sandbox(Policy(**BASE))._engine.policies.for_run(args)
 
 
 @pytest.mark.parametrize("settings", LOOSER, ids=str)
 def test_loosening_is_refused(settings):
-    args = cordon.job.RunArguments(overrides=settings)
+    args = cordon.job.RunArguments("true", overrides=settings)
     with pytest.raises(PolicyError, match="more than its sandbox"):
-        cordon.Sandbox(Policy(**BASE))._run_policy(args)
-    cordon.Sandbox(Policy(**BASE), allow_overrides=True)._run_policy(args)
+        cordon.Sandbox(Policy(**BASE))._engine.policies.for_run(args)
+    cordon.Sandbox(Policy(**BASE), allow_overrides=True)._engine.policies.for_run(args)
 
 
 def test_links_that_a_run_left_are_no_grants(tmp_path):

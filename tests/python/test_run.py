@@ -187,14 +187,14 @@ def test_kept_runs_hold_nothing_once_nothing_is_left(box):
     """A program makes thousands of such runs, and few of them leave anything behind."""
     descriptors = lambda: len(os.listdir("/proc/self/fd"))
     box.run("sleep 0.1 &", orphans="keep")  # starts what all of them share
-    until(lambda: not box._kept, "a kept run was not let go")
+    until(lambda: not box._engine.runs.kept, "a kept run was not let go")
     most = descriptors() + 10  # what the launcher prepares comes and goes; a run has five
     for _ in range(20):
         box.run("true", orphans="keep")
     assert descriptors() <= most
     for _ in range(10):
         box.run("sleep 0.2 &", orphans="keep")
-    until(lambda: not box._kept and descriptors() <= most, "descriptors of kept runs stay")
+    until(lambda: not box._engine.runs.kept and descriptors() <= most, "descriptors of kept runs stay")
 
 
 def test_orphans_end_with_the_sandbox(tmp_path):

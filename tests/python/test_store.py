@@ -228,7 +228,7 @@ def test_close_while_others_run(sandboxes):
     threads = [threading.Thread(target=work) for _ in range(5)]
     for thread in threads:
         thread.start()
-    while len(box._live) < 5:
+    while len(box._engine.runs.live) < 5:
         time.sleep(0.01)
     box.close()
     for thread in threads:

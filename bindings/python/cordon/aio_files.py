@@ -3,26 +3,15 @@
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import List, Optional, Sequence, Tuple, TypeVar, Union
 
-from . import fileops
+from . import fileops, filesteps
+from .aio_wait import slot, wait_for
+from .engine import Engine
 from .fileops import FileInfo, Op, StrPath
-from .files import (
-    Data,
-    answers_from,
-    check_served,
-    file_job,
-    glob_base,
-    import_ops,
-    matching,
-    pair_up,
-    tar_of,
-)
-from .hostfiles import open_target, read_source, write_all
-
-if TYPE_CHECKING:
-    from .aio import AsyncSandbox
+from .files import Data
+from .filesteps import Steps
+from .hostfiles import read_source
 
 T = TypeVar("T")
 
@@ -30,24 +19,30 @@ T = TypeVar("T")
 class AsyncFiles:
     """Reads and writes with the sandbox's own rights; see Files for the methods."""
 
-    def __init__(self, sandbox: "AsyncSandbox") -> None:
-        self._sandbox = sandbox
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
 
     async def _do(self, op: Op[T]) -> T:
-        from .aio import slot
-
         if op.count == 0:
             return op.finish([])
-        sandbox = self._sandbox
-        sandbox._check_open()
+        engine = self._engine
+        engine.check_open()
         async with slot():
-            fd = os.memfd_create("cordon-files", os.MFD_CLOEXEC)
-            try:
-                check_served(await sandbox._run_job(lambda: file_job(sandbox, op, fd)))
-                answers = answers_from(fd, op.count)
-            finally:
-                os.close(fd)
+            with fileops.memory_file() as fd:
+                result = await wait_for(lambda: engine.begin_files(op, fd))
+                answers = fileops.answers_of(result, fd, op.count)
         return op.finish(answers)
+
+    async def _follow(self, steps: Steps[T]) -> T:
+        try:
+            op = next(steps)
+            while True:
+                op = steps.send(await self._do(op))
+        except StopIteration as end:
+            value: T = end.value
+            return value
+        finally:
+            steps.close()
 
     async def read(self, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX) -> bytes:
         """The whole file; OSError (EFBIG) if it is larger than ``limit`` (None: any size)."""
@@ -82,11 +77,7 @@ class AsyncFiles:
 
     async def glob(self, pattern: str) -> "List[FileInfo]":
         """What fits a pattern; see Files.glob()."""
-        base, depth = glob_base(pattern)
-        try:
-            return matching(await self.list(base, depth), pattern)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        return await self._do(filesteps.glob(pattern))
 
     async def exists(self, path: StrPath) -> bool:
         """Whether it exists and can be reached."""
@@ -135,7 +126,7 @@ class AsyncFiles:
     ) -> None:
         """Copies a file of the host's into the sandbox, with its permission bits; OSError (EFBIG)
         if it is larger than ``limit`` (None: any size)."""
-        data, mode = read_source(self._sandbox, host_path, limit)
+        data, mode = read_source(host_path, limit, self._engine.writable_paths())
         await self.write(path, data, mode=mode)
 
     async def get(
@@ -143,18 +134,7 @@ class AsyncFiles:
     ) -> None:
         """Copies a file of the sandbox's to the host; OSError (EFBIG) if it is larger than
         ``limit`` (None: any size)."""
-        data, more = await self._do(fileops.piece(path, 0))
-        size = (await self.stat(path)).size if more else len(data)
-        if limit is not None and size > limit:
-            raise fileops.too_large(path, limit)
-        done = 0
-        with open_target(self._sandbox, host_path) as file:
-            while data:
-                done += len(data)
-                if limit is not None and done > limit:
-                    raise fileops.too_large(path, limit)
-                write_all(file, data)
-                data, more = (await self._do(fileops.piece(path, done))) if more else (b"", False)
+        await self._follow(filesteps.copy_out(path, host_path, limit, self._engine.writable_paths))
 
     async def put_many(self, items: Sequence[Tuple[StrPath, Data]]) -> "List[Optional[OSError]]":
         """Writes several files; for each None or its error."""
@@ -169,11 +149,8 @@ class AsyncFiles:
     ) -> bytes:
         """A directory as a tar archive: files, directories and links; OSError (EFBIG) if the files
         are larger than ``limit`` together (None: any size)."""
-        found = await self.list(path, depth=0)
-        data = await self._do(fileops.contents(found, limit))
-        return tar_of(pair_up(found, data), os.fspath(path))
+        return await self._follow(filesteps.export_tar(path, limit))
 
     async def import_tar(self, data: bytes, path: StrPath = ".") -> None:
         """Unpacks a tar archive into a directory. Names that lead out of it are refused."""
-        for op in import_ops(data, os.fspath(path)):
-            await self._do(op)
+        await self._do(filesteps.import_tar(data, path))

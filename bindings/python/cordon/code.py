@@ -59,9 +59,40 @@ def find_language(language: str) -> Language:
     return Language((language,), "main")
 
 
-def interpreter(language: Language) -> List[str]:
-    """argv up to the file. Python is the one that runs this program."""
-    return list(language.argv) if language.argv else [sys.executable or "python3"]
+@dataclass(frozen=True)
+class Code:
+    """Code to run: a file, and the command that runs it. The file's path in ``argv`` is empty until
+    the file exists."""
+
+    argv: List[str]
+    file_index: int  # in argv
+    filename: str
+    content: Content
+    files: Optional[Mapping[str, Content]]
+    search_first: Optional[str]  # the interpreter's directory, if it is the one of this program
+
+    @classmethod
+    def make(
+        cls,
+        content: Content,
+        language: str,
+        filename: Optional[str],
+        args: Sequence[str],
+        files: Optional[Mapping[str, Content]],
+    ) -> "Code":
+        """From the arguments of run_code()."""
+        more = arguments.words("args", args)
+        found = find_language(language)
+        words = list(found.argv) or [sys.executable or "python3"]
+        is_ours = not found.argv and words[0].startswith("/")
+        return cls(
+            [*words, "", *more],
+            len(words),
+            filename or found.filename,
+            content,
+            files,
+            os.path.dirname(words[0]) if is_ours else None,
+        )
 
 
 def _parts(path: str) -> List[str]:

@@ -9,15 +9,32 @@ cannot be read here, and nothing on the host is opened by a name that the guest 
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import posixpath
 import stat
 import struct
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Generic, List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Generic,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    TypeVar,
+    Union,
+)
 
 from . import arguments
 from .errors import SetupError, UsageError
+
+if TYPE_CHECKING:
+    from .result import Result
 
 T = TypeVar("T")
 StrPath = Union[str, "os.PathLike[str]"]
@@ -144,6 +161,33 @@ def parse_answers(raw: memoryview, count: int) -> List[Answer]:
     except struct.error:
         raise SetupError("the file server inside the sandbox was ended", stage="files") from None
     return answers
+
+
+@contextmanager
+def memory_file() -> Iterator[int]:
+    """A descriptor that the server writes its answers to."""
+    fd = os.memfd_create("cordon-files", os.MFD_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def answers_of(result: "Result", fd: int, count: int) -> List[Answer]:
+    """What a server wrote into a memory file. It must have come to its end by itself."""
+    if result.kind == "disk":
+        raise OSError(errno.ENOSPC, "the sandbox's disk limit is reached")
+    if not result.ok:
+        raise SetupError(
+            f"the file server inside the sandbox failed: {result.kind}",
+            hint=result.hint or result.stderr.strip() or None,
+            stage="files",
+        )
+    size = os.fstat(fd).st_size
+    if size == 0:
+        return parse_answers(memoryview(b""), count)
+    with mmap.mmap(fd, size, prot=mmap.PROT_READ) as mapped, memoryview(mapped) as view:
+        return parse_answers(view, count)
 
 
 def _info(raw: bytes, at: int, path: str, is_list: bool) -> Tuple[FileInfo, int]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opening the host's files that put() and get() copy.
+"""Opens the files of the host that put() and get() copy.
 
-A path of the host's may lie in a directory that runs can write to, such as the working directory.
-There a run decides what is behind a name: a link to a file that it must not see, or a FIFO that
-blocks. So below such a directory everything goes by descriptors, and no link is followed.
+Such a file may lie in a directory that runs can write to (``writable``), such as the working
+directory. There a run decides what is behind a name: a link to a file that it must not see, or a
+FIFO that blocks. So below such a directory everything goes by descriptors, and no link is followed.
 """
 
 from __future__ import annotations
@@ -12,23 +12,12 @@ import errno
 import os
 import stat
 import sys
-from typing import IO, TYPE_CHECKING, List, Optional, Sequence, Tuple
+from typing import IO, List, Optional, Sequence, Tuple
 
 from . import arguments
 from .fileops import StrPath, too_large
 
-if TYPE_CHECKING:
-    from .state import SandboxState
-
 _LINKS_MAX = 40  # as the kernel
-
-
-def _grants(sandbox: "SandboxState") -> List[str]:
-    """The directories of the host's that runs of the sandbox can change."""
-    paths = list(sandbox._policy.effective().get("fs.write", ()))
-    if sandbox._home is not None:
-        paths.append(sandbox._home.path)
-    return [os.path.realpath(os.path.join(sandbox._base_dir, path)) for path in paths]
 
 
 def _grant_of(real: str, grants: Sequence[str]) -> Optional[str]:
@@ -92,9 +81,9 @@ def _open_below(grant: str, names: Sequence[str], flags: int, mode: int) -> int:
     return fd
 
 
-def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
+def _open(path: StrPath, flags: int, writable: Sequence[str]) -> int:
     path = arguments.path("host_path", path)
-    grant, names, whole = _below(path, _grants(sandbox))
+    grant, names, whole = _below(path, writable)
     if grant is None:
         return os.open(whole, flags | os.O_CLOEXEC, 0o666)
     try:
@@ -107,11 +96,11 @@ def _open(sandbox: "SandboxState", path: StrPath, flags: int) -> int:
 
 
 def read_source(
-    sandbox: "SandboxState", path: StrPath, limit: Optional[int]
+    path: StrPath, limit: Optional[int], writable: Sequence[str]
 ) -> Tuple[bytes, int]:
-    """A file of the host's and its permission bits. A run may have made it, of any size."""
+    """A file of the host and its permission bits. A run may have made it, of any size."""
     most = -1 if limit is None else arguments.whole("limit", limit, 1, sys.maxsize - 1)
-    fd = _open(sandbox, path, os.O_RDONLY)
+    fd = _open(path, os.O_RDONLY, writable)
     st = os.fstat(fd)
     if stat.S_ISDIR(st.st_mode):
         os.close(fd)  # open() would name the descriptor's number
@@ -125,9 +114,9 @@ def read_source(
     return data, st.st_mode & 0o777
 
 
-def open_target(sandbox: "SandboxState", path: StrPath) -> IO[bytes]:
-    """A file of the host's to be written, empty at first."""
-    file = open(_open(sandbox, path, os.O_WRONLY | os.O_CREAT), "wb", buffering=0)
+def open_target(path: StrPath, writable: Sequence[str]) -> IO[bytes]:
+    """A file of the host to be written, empty at first."""
+    file = open(_open(path, os.O_WRONLY | os.O_CREAT, writable), "wb", buffering=0)
     if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.truncate(0)
     return file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small parts of a run: its arguments, what was prepared for it, the view it has."""
+"""A run's arguments, and what was prepared for it."""
 
 from __future__ import annotations
 
@@ -7,26 +7,39 @@ import errno
 import os
 import socket
 from dataclasses import dataclass, field
-from typing import IO, TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, Union
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
-from . import arguments
+from . import _cordon, arguments
 from .errors import UsageError, raise_native
 
 if TYPE_CHECKING:
-    from . import _cordon
-    from .code import Content, Drop
+    from .code import Code, Drop
     from .policy import Config, Policy
     from .store import Home
 
+Command = Union[str, Sequence[Union[str, bytes, "os.PathLike[str]"]]]
 Stdin = Union[None, bytes, bytearray, memoryview, str, int, IO[Any]]
 Callback = Callable[[bytes], object]
 StrPath = Union[str, "os.PathLike[str]"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class RunArguments:
-    """The arguments that run(), run_code() and popen() have in common."""
+    """The arguments of run(), run_code() and popen(). ``overrides`` are settings of the policy."""
 
+    cmd: Command
     shell: Optional[str] = None
     stdin: Stdin = None
     cwd: Optional[StrPath] = None
@@ -35,99 +48,94 @@ class RunArguments:
     max_output: Union[int, str, None] = None
     merge: bool = False
     orphans: str = "kill"
+    check: bool = False
+    on_stdout: Optional[Callback] = None
+    on_stderr: Optional[Callback] = None
     policy: "Config" = None
     tty: bool = False
     rows: int = 24
     cols: int = 80
-    overrides: Dict[str, Any] = field(default_factory=dict)
-    code: Optional[Tuple["Content", str, Optional[Mapping[str, "Content"]]]] = None
-    code_index: int = 0
-    search_first: Optional[str] = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    code: Optional["Code"] = None  # the file that ``cmd`` runs
 
     def __post_init__(self) -> None:
         if self.orphans not in ("kill", "keep"):
             raise UsageError(f"orphans={self.orphans!r}: 'kill' or 'keep' is needed")
         if self.tty:
-            self.rows = arguments.whole("rows", self.rows, 0, 65535)
-            self.cols = arguments.whole("cols", self.cols, 0, 65535)
+            arguments.whole("rows", self.rows, 0, 65535)
+            arguments.whole("cols", self.cols, 0, 65535)
+        arguments.callback("on_stdout", self.on_stdout)
+        arguments.callback("on_stderr", self.on_stderr)
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether a callback gets the output while the command runs."""
+        return self.on_stdout is not None or self.on_stderr is not None
+
+    def stdin_for_library(self) -> Union[None, bytes, int]:
+        """Standard input as the library takes it. A terminal has no end of file: Ctrl-D is typed,
+        twice if the last line is incomplete."""
+        found = _stdin(self.stdin)
+        if not self.tty or isinstance(found, int):
+            return found
+        data = found or b""
+        return data + (b"\4" if not data or data.endswith(b"\n") else b"\4\4")
 
 
 @dataclass
 class Job:
     """A run that can be started, and what has to be tidied up when it is over."""
 
-    policy: "_cordon.Policy"
+    policy: _cordon.Policy
     argv: List[str]
     merge: bool = False
     cwd: Optional[StrPath] = None
     options: Dict[str, Any] = field(default_factory=dict)
     drop: Optional["Drop"] = None
-    own_home: Optional["Home"] = None
+    temporary_home: Optional["Home"] = None
     is_kept: bool = False
     stated: Optional["Policy"] = None  # what the run may do, for its result
     fds: List[int] = field(default_factory=list)  # lent to the run
-    drains: List[int] = field(default_factory=list)  # other ends, to be read if it goes on
+    drains: List[int] = field(default_factory=list)  # pipe ends to drain if the tree outlives the command
+
+    @property
+    def leaves_files(self) -> bool:
+        """Whether close() has files to remove, which takes time."""
+        return self.drop is not None or self.temporary_home is not None
 
     def set(self, key: str, value: str) -> None:
         """Adds to the run's policy."""
         set_in(self.policy, key, value)
 
     def pipe(self) -> Tuple[int, int]:
-        """A pipe for a stream: (reading end, writing end). Both are closed with the job, unless
-        they are taken out of ``fds`` before."""
+        """A pipe for a stream: (reading end, writing end). Both are closed with the job."""
         ends = os.pipe2(os.O_CLOEXEC)
         self.fds += ends
         return ends
 
-    def close_fd(self, fd: int) -> None:
-        """Closes one of ``fds``; twice is fine."""
-        if fd in self.fds:
-            self.fds.remove(fd)
-            os.close(fd)
+    def connect(self, with_stdin: bool) -> Tuple[int, Dict[str, int]]:
+        """Makes pipes for the streams. Gives the other ends, which the caller closes: the one to
+        write to (-1: none), and those to read from."""
+        stdin, readers = -1, {}
+        if with_stdin:
+            self.options["stdin"], stdin = self.pipe()
+        for name in ["stdout"] if self.options["stderr"] == "join" else ["stdout", "stderr"]:
+            readers[name], self.options[name] = self.pipe()
+        self.fds = [fd for fd in self.fds if fd not in (stdin, *readers.values())]
+        return stdin, readers
 
     def close(self) -> None:
-        """Removes the code's directory, and the private directory if it was for this run only."""
+        """Closes what was lent to the run, and removes the files that were made for it."""
         if self.is_kept:
-            return  # what goes on may need them; the sandbox's end tidies up
-        for fd in list(self.fds):
-            self.close_fd(fd)
+            return  # processes that go on may need them; the sandbox's end tidies up
+        while self.fds:
+            os.close(self.fds.pop())
         drop, self.drop = self.drop, None
         if drop is not None:
             drop.close()
-        home, self.own_home = self.own_home, None
+        home, self.temporary_home = self.temporary_home, None
         if home is not None:
             home.remove()
-
-
-_SHOWING = ("bind", "rule", "overlay")
-
-
-@dataclass(frozen=True)
-class View:
-    """What the plan says about every run of a sandbox."""
-
-    level: str
-    cwd: str
-    home: str
-    path: str
-    host_uid: int
-    host_gid: int
-    shown: Tuple[str, ...]  # what of the host's files is there, whoever granted it
-
-    @classmethod
-    def from_plan(cls, plan: Mapping[str, Any]) -> "View":
-        """From the plan's JSON."""
-        env = dict(entry.split("=", 1) for entry in plan["env"])
-        ids = plan["ids"]
-        return cls(
-            plan["level"],
-            plan["cwd"],
-            env.get("HOME", "/"),
-            env.get("PATH", os.defpath),
-            ids["host_uid"],
-            ids["host_gid"],
-            tuple(step["path"] for step in plan["steps"] if step["do"] in _SHOWING),
-        )
 
 
 @dataclass(frozen=True)
@@ -143,10 +151,8 @@ class Endpoint:
         return f"http://{self.host}:{self.port}"
 
 
-def set_in(policy: "_cordon.Policy", key: str, value: str) -> None:
-    """One more setting of a policy of the library."""
-    from . import _cordon
-
+def set_in(policy: _cordon.Policy, key: str, value: str) -> None:
+    """Adds a setting to a policy of the library."""
     try:
         policy.set(key, value)
     except _cordon.Error as error:
@@ -154,7 +160,7 @@ def set_in(policy: "_cordon.Policy", key: str, value: str) -> None:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody uses at this moment."""
+    """A loopback port that is not in use at this moment."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.bind(("127.0.0.1", 0))
         number: int = probe.getsockname()[1]
@@ -169,8 +175,8 @@ def _open_fd(number: int) -> int:
     return number
 
 
-def stdin_of(value: Stdin) -> Union[None, bytes, int]:
-    """What the library takes: nothing (end of file at once), bytes or a descriptor."""
+def _stdin(value: Stdin) -> Union[None, bytes, int]:
+    """Nothing (end of file at once), bytes or a descriptor."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bool):
@@ -189,15 +195,6 @@ def stdin_of(value: Stdin) -> Union[None, bytes, int]:
         raise UsageError("stdin: bytes, text, a descriptor or a file is needed")
     got = value.read()
     return got if isinstance(got, bytes) else str(got).encode("utf-8", "surrogateescape")
-
-
-def typed(stdin: Union[None, bytes, int]) -> Union[None, bytes, int]:
-    """The same for a terminal, which has no end of its own: Ctrl-D after it, and once more to end a
-    line that is not complete."""
-    if isinstance(stdin, int):
-        return stdin
-    data = stdin or b""
-    return data + (b"\4" if not data or data.endswith(b"\n") else b"\4\4")
 
 
 def missing_cwd(

@@ -269,6 +269,17 @@ class Policy:
         return f"Policy({', '.join(parts)})"
 
 
+def from_document(doc: Document, unlimited: FrozenSet[str] = frozenset()) -> Policy:
+    """A policy from settings that the library has accepted before: key with dots -> value."""
+    return Policy._from_doc(doc, unlimited)
+
+
+def stated(policy: Policy) -> Document:
+    """Every stated value, and lists that are empty: they say "none of these", and would say nothing
+    when written as JSON."""
+    return {**policy.effective(), **{k: v for k, v in policy._doc.items() if v == []}}
+
+
 def keys_of(settings: Mapping[str, Any]) -> Dict[str, str]:
     """Key -> the name it was given by, for settings that have a value."""
     pairs = _spread({k: v for k, v in settings.items() if k != "network_enabled"})

@@ -243,29 +243,22 @@ def from_receipt(
     raw: Dict[str, Any],
     merged: bool = False,
     notes: Tuple[str, ...] = (),
-    stdout: Optional[bytes] = None,
-    stderr: Optional[bytes] = None,
-    cut: Truncated = Truncated(),
     policy: Optional["Policy"] = None,
 ) -> Result:
-    """A result from what ``Run.result()`` gives. ``stdout`` and ``stderr`` are for runs whose
-    output went through pipes of the caller's."""
+    """A result from what ``Run.result()`` gives."""
     receipt = {k: v for k, v in raw.items() if k not in _NOT_IN_RECEIPT}
     truncated = raw.get("truncated") or {}
     error = raw.get("error") or {}
-    out = raw.get("stdout") if stdout is None else stdout
-    err = raw.get("stderr") if stderr is None else stderr
     return Result(
         kind=raw["kind"],
         returncode=raw["status"],
         exit_code=raw.get("exit_code"),
         signal=raw.get("signal"),
-        stdout_bytes=out or b"",
-        stderr_bytes=err or b"",
+        stdout_bytes=raw.get("stdout") or b"",
+        stderr_bytes=raw.get("stderr") or b"",
         merged=merged,
         truncated=Truncated(
-            bool(truncated.get("stdout")) or cut.stdout,
-            bool(truncated.get("stderr")) or cut.stderr,
+            bool(truncated.get("stdout")), bool(truncated.get("stderr"))
         ),
         total_bytes=dict(raw.get("output_bytes") or {}),
         duration_ms=raw.get("duration_ms") or 0.0,

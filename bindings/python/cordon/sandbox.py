@@ -3,24 +3,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from types import TracebackType
 from typing import Any, Mapping, Optional, Sequence, Type, Union
 
-from . import _cordon, arguments
-from .code import Content
-from .core import Command, SandboxBase
-from .errors import UsageError, raise_native
+from .code import Code, Content
+from .errors import UsageError
 from .files import Files
-from .job import Callback, Job, RunArguments, Stdin, StrPath
-from .process import Process, open_process, run_streaming
+from .front import Front
+from .job import Callback, Command, RunArguments, Stdin, StrPath
 from .policy import Config
+from .process import Process, open_process, run_streaming, wait_for
 from .result import Result
 
 
-class Sandbox(SandboxBase):
-    """Runs commands and code that nobody vouches for.
+class Sandbox(Front):
+    """Runs untrusted commands and code.
 
     ``config`` is a SandboxConfig, a Policy, a dict, a preset's name or the path of a policy file;
     ``settings`` come on top of it (see Policy for their names). Without any: no network, nothing of
@@ -50,26 +47,21 @@ class Sandbox(SandboxBase):
 
     def start(self) -> "Sandbox":
         """Makes the private directory now instead of at the first run. Never needed."""
-        self._check_open()
-        if self._persist:
-            self._make_home()
+        self._engine.start()
         return self
 
     def close(self) -> None:
         """Ends whatever still runs and removes the private files (unless ``keep``). Later calls
         raise ClosedError; closing twice is fine."""
-        self._shut(remove=False)
+        self._engine.shut(remove=False)
 
     def destroy(self) -> None:
         """The same, and removes what ``keep`` would keep, or what this object attached to."""
-        self._shut(remove=True)
+        self._engine.shut(remove=True)
 
     def restart(self) -> None:
         """Ends whatever still runs and begins with empty private files, under a new id."""
-        self._check_open()
-        self._shut(remove=False)
-        self._attach_id = None
-        self._init_state()
+        self._engine.restart()
 
     # --- running ---------------------------------------------------------------------------------
 
@@ -101,17 +93,18 @@ class Sandbox(SandboxBase):
         ``orphans="keep"``: what the command leaves running goes on until the sandbox is closed.
         ``on_stdout`` and ``on_stderr`` are called with bytes as they come. ``check``: RunError
         unless the command succeeds. ``tty``: the command has a terminal, on which ``stdin`` is typed
-        and then Ctrl-D; whoever reads on after that waits.
+        and then Ctrl-D; reading on after that waits.
 
         A program that does not exist is a result (``spawn_failed``, returncode 127; 126 if it is
         not executable). A protection that fails raises an error: the command has not run.
         ``policy`` and ``overrides`` may only tighten what the sandbox states.
         """
         args = RunArguments(
-            shell, stdin, cwd, env, timeout, max_output, merge, orphans, policy, tty,
-            overrides=overrides,
+            cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+            max_output=max_output, merge=merge, orphans=orphans, check=check, on_stdout=on_stdout,
+            on_stderr=on_stderr, policy=policy, tty=tty, overrides=overrides,
         )  # fmt: skip
-        return self._run(cmd, args, check, on_stdout, on_stderr)
+        return self._run(args)
 
     def run_code(
         self,
@@ -138,49 +131,20 @@ class Sandbox(SandboxBase):
         """Runs code: ``python`` (by the interpreter of this program), ``javascript``, ``bash``,
         ``sh``, ``ruby``, ``perl`` ..., or any interpreter by its name. ``files`` (name -> content)
         are put beside it. The rest is as for run()."""
+        made = Code.make(code, language, filename, args, files)
         run_args = RunArguments(
-            None, stdin, cwd, env, timeout, max_output, merge, orphans, policy, tty,
-            overrides=overrides,
+            made.argv, code=made, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+            max_output=max_output, merge=merge, orphans=orphans, check=check, on_stdout=on_stdout,
+            on_stderr=on_stderr, policy=policy, tty=tty, overrides=overrides,
         )  # fmt: skip
-        argv = self._code_job(code, language, filename, args, files, run_args)
-        return self._run(argv, run_args, check, on_stdout, on_stderr)
+        return self._run(run_args)
 
-    def _run(
-        self,
-        cmd: Command,
-        args: RunArguments,
-        check: bool,
-        on_stdout: Optional[Callback],
-        on_stderr: Optional[Callback],
-    ) -> Result:
-        arguments.callback("on_stdout", on_stdout)
-        arguments.callback("on_stderr", on_stderr)
-        job = self._prepare(cmd, args)
-        if isinstance(job, Result):
-            result = job
+    def _run(self, args: RunArguments) -> Result:
+        if args.is_streamed:
+            result = run_streaming(self._engine, args)
         else:
-            try:
-                if on_stdout is not None or on_stderr is not None:
-                    result = run_streaming(self, job, on_stdout, on_stderr)
-                else:
-                    result = self._wait_for(job)
-            finally:
-                job.close()
-        return result.raise_for_status() if check else result
-
-    def _wait_for(self, job: Job) -> Result:
-        run = self._start(job)
-        if isinstance(run, Result):
-            return run
-        try:
-            run.wait()
-        except BaseException as error:
-            # An interrupt, for instance: nothing of the run may outlive it.
-            self._abandon(run, job)
-            if isinstance(error, _cordon.Error):
-                raise_native(error)
-            raise
-        return self._settle(run, job)
+            result = wait_for(self._engine.begin(args))
+        return result.raise_for_status() if args.check else result
 
     def popen(
         self,
@@ -201,28 +165,15 @@ class Sandbox(SandboxBase):
     ) -> Process:
         """Starts a command and gives a Process with its streams, to talk to it while it runs."""
         args = RunArguments(
-            shell, None, cwd, env, timeout, max_output, merge, orphans, policy, tty, rows, cols,
-            overrides,
+            cmd, shell=shell, cwd=cwd, env=env, timeout=timeout, max_output=max_output, merge=merge,
+            orphans=orphans, policy=policy, tty=tty, rows=rows, cols=cols, overrides=overrides,
         )  # fmt: skip
-        return open_process(self, self._prepare(cmd, args))
-
-    def spawn_popen(
-        self,
-        argv: Sequence[Union[str, "os.PathLike[str]"]],
-        *,
-        cwd: Optional[StrPath] = None,
-        env: Optional[Mapping[str, str]] = None,
-        **popen: Any,
-    ) -> "subprocess.Popen[Any]":
-        """A plain subprocess.Popen that runs ``argv`` in this sandbox (see wrap()). ``popen`` are
-        its arguments, such as ``stdin=subprocess.PIPE``. What runs inside ends with that process,
-        and that process with close()."""
-        return self._spawn(argv, cwd, env, popen)
+        return open_process(self._engine, args)
 
     @property
     def files(self) -> Files:
         """The sandbox's files, with the rights that a command would have."""
-        return Files(self)
+        return Files(self._engine)
 
 
 def run(cmd: Command, config: Config = None, **settings: Any) -> Result:

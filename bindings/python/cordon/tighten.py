@@ -9,15 +9,14 @@ required layers may grow. Everything else must stay as it is.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Collection, FrozenSet, List, Mapping, Optional
+from typing import Any, Collection, FrozenSet, List, Mapping, Optional
 
 from . import keys
-
-if TYPE_CHECKING:
-    from .policy import Policy
+from .errors import PolicyError
+from .policy import Policy, from_document, stated
 
 #: What a run's setting replaces; the other lists add up.
-REPLACING = ("fs.read", "fs.write", "commands", "net.allow", "net.publish", "env.pass")
+_REPLACING = ("fs.read", "fs.write", "commands", "net.allow", "net.publish", "env.pass")
 _ADDING = ("fs.deny", "net.deny", "require")
 _LEVELS = {"landlock": 1, "auto": 2, "namespaces": 3}  # auto: the best that the machine can do
 
@@ -112,7 +111,7 @@ def _one(
 
 
 def loosened(
-    base: "Policy",
+    base: Policy,
     new: Mapping[str, Any],
     unlimited: FrozenSet[str],
     complete: bool = False,
@@ -121,17 +120,39 @@ def loosened(
     """Why ``new`` (key -> value) allows more than ``base``, or None. ``complete``: ``new`` is a
     whole policy, in which a missing value is a looser one. ``base_dir``: where relative paths
     begin."""
-    stated = base.effective()
+    had = base.effective()
     for key in sorted(unlimited):
-        if key in stated:
-            return f"{key.replace('.', '_')}: no limit is more than the sandbox's {stated[key]}"
+        if key in had:
+            return f"{key.replace('.', '_')}: no limit is more than the sandbox's {had[key]}"
     for key, value in new.items():
-        why = _one(key, stated, value, complete, base_dir)
+        why = _one(key, had, value, complete, base_dir)
         if why:
             return why
     if complete:
-        for key, value in stated.items():
+        for key, value in had.items():
             closed = keys.type_of(key) in ("list", "map") and key not in (*_ADDING, "commands")
             if key not in new and not closed and key not in ("cwd", "fs.workspace", "env.set"):
                 return f"{key.replace('.', '_')} is not stated"
     return None
+
+
+def tightened(base: Policy, over: Policy, *, base_dir: str, allow_overrides: bool) -> Policy:
+    """``base`` with a run's own settings; PolicyError if they allow more, unless they may."""
+    more = stated(over)
+    if not allow_overrides:
+        why = loosened(base, more, over.unlimited, base_dir=base_dir)
+        if why:
+            raise PolicyError(
+                f"a run cannot have more than its sandbox: {why}",
+                hint="set it on the sandbox, or make that with allow_overrides=True",
+            )
+    doc = base.effective()
+    for key in over.unlimited:
+        doc.pop(key, None)
+    for key, value in more.items():
+        if isinstance(value, list) and key not in _REPLACING:
+            value = [*doc.get(key, ()), *(v for v in value if v not in doc.get(key, ()))]
+        if isinstance(value, dict):
+            value = {**doc.get(key, {}), **value}
+        doc[key] = value
+    return from_document(doc, base.unlimited | over.unlimited)

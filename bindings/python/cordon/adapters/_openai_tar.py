@@ -31,6 +31,7 @@ from agents.sandbox.util.tar_utils import (
 from cordon import CordonError, Sandbox
 
 from .. import fileops
+from ..files import perform
 
 
 def repack(raw: bytes, *, root: Path, skip: Iterable[Union[str, Path]]) -> io.BytesIO:
@@ -125,7 +126,7 @@ class ArchivingSession(UnixLocalSandboxSession):
             root.mkdir(parents=True, exist_ok=True)
             with tarfile.open(fileobj=data, mode="r:*") as tar:
                 validate_tarfile(tar, allow_external_symlink_targets=False)
-                self.sandbox().files._do(unpack_ops(tar, str(root.resolve())))
+                perform(self.sandbox().files, unpack_ops(tar, str(root.resolve())))
 
         try:
             await run_blocking_workspace_io(unpack)

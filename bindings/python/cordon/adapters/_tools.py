@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
 
 from cordon import Result, Sandbox
 
+from ..front import close_now
 from ..keys import magnitude
 from ._common import remark
 
@@ -64,7 +65,7 @@ class Async:
     def close(self) -> None:
         """Ends what was started through it; the sandbox stays as it is."""
         if self._opened is not None:
-            self._opened._shut(remove=False)
+            close_now(self._opened)
 
 
 def limit_for(sandbox: Sandbox, key: str, wanted: float) -> Optional[Any]:

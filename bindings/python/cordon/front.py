@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Sandbox and AsyncSandbox have in common: everything that does not wait."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Type, TypeVar, Union
+
+from . import arguments
+from .engine import Engine
+from .job import Endpoint, StrPath
+from .policy import Config, Policy
+from .result import Usage
+from .settings import Settings
+
+if TYPE_CHECKING:
+    from .workspaces import Workspace
+
+Self = TypeVar("Self", bound="Front")
+
+
+class Front:
+    """A sandbox as programs use it; see Sandbox and AsyncSandbox."""
+
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        workdir: Union[str, "os.PathLike[str]", bool, None] = None,
+        persist: bool = True,
+        keep: bool = False,
+        id: Optional[str] = None,
+        name: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+        allow_overrides: bool = False,
+        **settings: Any,
+    ) -> None:
+        made = Settings.make(
+            config, settings, workdir=workdir, persist=persist, keep=keep, id=id, name=name,
+            env=env, allow_overrides=allow_overrides,
+        )  # fmt: skip
+        self._engine = Engine(made)
+
+    @classmethod
+    def attach(cls: Type[Self], id: str) -> Self:
+        """A second object for a sandbox that exists, perhaps made by another process. It has the
+        same settings and the same files. Closing it leaves the sandbox as it is."""
+        self = cls.__new__(cls)
+        self._engine = Engine.attach(id)
+        return self
+
+    def __repr__(self) -> str:
+        engine = self._engine
+        home = engine.private.home
+        where = "not started" if home is None else home.id
+        return f"<{type(self).__name__} {'closed' if engine.runs.is_closed else where}>"
+
+    @property
+    def id(self) -> str:
+        """The id by which others can attach, with ``keep`` also after close(). Makes the private
+        directory if there is none yet."""
+        return self._engine.id
+
+    @property
+    def policy(self) -> Policy:
+        """What runs may do, the working directory and variables included."""
+        return self._engine.settings.policy
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed, or removed by another process."""
+        return self._engine.is_closed
+
+    @property
+    def host_workdir(self) -> Optional[Path]:
+        """The working directory on the host; None if that is private or the current directory."""
+        path = self._engine.settings.host_workdir
+        return None if path is None else Path(path)
+
+    @property
+    def workdir(self) -> str:
+        """The directory that commands start in, as they see it."""
+        return self._engine.workdir
+
+    @property
+    def workspace(self) -> "Optional[Workspace]":
+        """The workspace that the last run with ``workspace=`` left, or None."""
+        return self._engine.runs.workspace.open()
+
+    def usage(self) -> Usage:
+        """What all runs so far used: times and traffic added up, of the rest the highest."""
+        return self._engine.runs.usage
+
+    def wrap(
+        self,
+        argv: Sequence[Union[str, "os.PathLike[str]"]],
+        *,
+        cwd: Union[str, "os.PathLike[str]", None] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> List[str]:
+        """The command line that runs ``argv`` in this sandbox: ``[cordon, "run", …, "--", …]``.
+        For frameworks that start processes themselves. Start it in the working directory or in
+        /: the command may read the directory that it is started in. Values in ``env`` stand in the
+        command line, which every user of the machine can see; spawn_popen() hands them over
+        unseen."""
+        return self._engine.wrap(argv, cwd, env)
+
+    def spawn_popen(
+        self,
+        argv: Sequence[Union[str, "os.PathLike[str]"]],
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        **popen: Any,
+    ) -> "subprocess.Popen[Any]":
+        """A plain subprocess.Popen that runs ``argv`` in this sandbox (see wrap()). ``popen`` are
+        its arguments, such as ``stdin=subprocess.PIPE``. What runs inside ends with that process,
+        and that process with close()."""
+        return self._engine.spawn(argv, cwd, env, popen)
+
+    def expose(self, port: int, host_port: int = 0) -> Endpoint:
+        """Lets the host connect to a port inside, from the next run on. While several runs go on at
+        once, the first of them has it."""
+        self._engine.check_open()
+        port = arguments.whole("port", port, 1, 65535)
+        return self._engine.runs.expose(port, arguments.whole("host_port", host_port, 0, 65535))
+
+
+def close_now(sandbox: Front) -> None:
+    """Closes a sandbox of either kind in the caller's thread."""
+    sandbox._engine.shut(remove=False)
