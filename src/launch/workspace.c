@@ -23,12 +23,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/path.h"
 #include "launch/launch.h"
+#include "sys/calls.h"
 #include "workspace/changes/changes.h"
 #include "workspace/store/store.h"
 
@@ -432,10 +432,7 @@ static void note_held(struct cordon_run *run)
 /* Names that were made only to be covered are no changes. */
 static void remove_covered(struct cordon_run *run)
 {
-	const struct open_how how = {
-		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
+	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
 	int content = ws_open_content(run->workspace.ws);
 
 	for (size_t i = 0; content >= 0 && run->plan && i < run->plan->n_covered; i++) {
@@ -444,7 +441,7 @@ static void remove_covered(struct cordon_run *run)
 		const char *dir = dir_len ? arena_strndup(&run->arena, path, dir_len) : ".";
 		const char *name = path + dir_len + (path[dir_len] == '/');
 		struct stat st;
-		int fd = dir ? (int)syscall(SYS_openat2, content, dir, &how, sizeof(how)) : -1;
+		int fd = dir ? sys_openat2(content, dir, O_PATH | O_DIRECTORY, resolve) : -1;
 
 		if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISREG(st.st_mode) && st.st_size == 0 && !(st.st_mode & 07777))

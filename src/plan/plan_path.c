@@ -11,12 +11,12 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/path.h"
 #include "format/placeholder.h"
 #include "plan/plan_internal.h"
+#include "sys/calls.h"
 
 #define LINKS_MAX 40 /* as in the kernel */
 
@@ -51,24 +51,17 @@ const char *plan_join(struct build *b, const char *dir, const char *name)
 	return arena_printf(b->arena, "%s/%s", strcmp(dir, "/") == 0 ? "" : dir, name);
 }
 
-static int open_how(const char *path, uint64_t flags, uint64_t resolve)
-{
-	const struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
-	long fd = syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof(how));
-
-	return fd < 0 ? -errno : (int)fd;
-}
-
 int plan_open_real(const char *real)
 {
-	return open_how(real, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	return sys_openat2(AT_FDCWD, real, O_PATH | O_NOFOLLOW,
+			   RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 }
 
 int plan_open_path(struct build *b, const char *path, const char **ret_real)
 {
 	char name[32], real[PATH_MAX];
 	ssize_t len;
-	int fd = open_how(path, O_PATH, RESOLVE_NO_MAGICLINKS);
+	int fd = sys_openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_MAGICLINKS);
 
 	/* A process that is confined already, whose filter refuses this call, can do no more than
 	 * give up something else. */

@@ -15,12 +15,12 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/path.h"
 #include "plan/plan_internal.h"
+#include "sys/calls.h"
 
 #define TMP "/tmp"
 #define VAR_TMP "/var/tmp"
@@ -202,17 +202,14 @@ int plan_in_private(const struct build *b, const char *path, const struct plan_o
 
 static bool is_file_in(const struct plan_own_dir *dir, const char *name)
 {
-	const struct open_how how = {
-		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV,
-	};
 	struct stat st;
 	bool is_file;
 	int fd;
 
 	if (dir->fd < 0 || !*name)
 		return false;
-	fd = (int)syscall(SYS_openat2, dir->fd, name, &how, sizeof(how));
+	fd = sys_openat2(dir->fd, name, O_PATH | O_NOFOLLOW,
+			 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
 	if (fd < 0)
 		return false;
 	is_file = fstat(fd, &st) == 0 && S_ISREG(st.st_mode);

@@ -14,12 +14,12 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "base/path.h"
 #include "plan/plan_internal.h"
+#include "sys/calls.h"
 #include "workspace/store/store.h"
 
 bool plan_in_workspace(const struct build *b, const char *path)
@@ -270,16 +270,13 @@ int plan_hide_store(struct build *b)
 /* What is called @name in the content, without a link out of it: 0 or -errno. */
 static int look_inside(const struct plan_workspace *ws, const char *name, struct stat *ret)
 {
-	const struct open_how how = {
-		.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-	};
 	int fd, r, dir_fd = open(ws->content, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (dir_fd < 0)
 		return -errno;
-	fd = (int)syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
-	r = fd < 0 || fstat(fd, ret) < 0 ? -errno : 0;
+	fd = sys_openat2(dir_fd, name, O_PATH | O_NOFOLLOW,
+			 RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS);
+	r = fd < 0 ? fd : fstat(fd, ret) < 0 ? -errno : 0;
 	if (fd >= 0)
 		close(fd);
 	close(dir_fd);

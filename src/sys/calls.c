@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mount.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -175,6 +176,14 @@ ssize_t sys_sendmsg(int fd, const struct msghdr *msg)
 int sys_openat(int dir_fd, const char *path, int flags, mode_t mode)
 {
 	RET(openat(dir_fd, path, flags, mode));
+}
+
+int sys_openat2(int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
+{
+	const struct open_how how = { .flags = flags | O_CLOEXEC, .resolve = resolve };
+	long fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof(how));
+
+	return fd < 0 ? -errno : (int)fd;
 }
 
 int sys_mknodat(int dir_fd, const char *path, mode_t mode)

@@ -32,6 +32,8 @@ int sys_timerfd(uint64_t ms);
 int sys_timer_fired(int fd); /* since it was last asked; never blocks */
 ssize_t sys_sendmsg(int fd, const struct msghdr *msg);
 int sys_openat(int dir_fd, const char *path, int flags, mode_t mode);
+/* O_CLOEXEC is added. Never made to fail by tests: it only looks. */
+int sys_openat2(int dir_fd, const char *path, uint64_t flags, uint64_t resolve);
 int sys_mknodat(int dir_fd, const char *path, mode_t mode);
 int sys_mkdirat(int dir_fd, const char *path, mode_t mode);
 /* Directories' entries and files' attributes, as a commit changes them (workspace/). */

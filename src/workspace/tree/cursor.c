@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "sys/calls.h"
+
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
 #endif
@@ -25,25 +27,19 @@
 /* One step down, never through a link or a mount. */
 static int open_below(int dir_fd, const char *name, int flags)
 {
-	const struct open_how how = {
-		.flags = (unsigned)flags,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
-			   RESOLVE_NO_XDEV,
-	};
+	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+				 RESOLVE_NO_XDEV;
 	struct stat parent, st;
-	long fd;
 	int r;
 
 	/* -EAGAIN: something was renamed at the same moment, and the kernel is not sure. */
 	for (int i = 0; i < 100; i++) {
-		fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
-		if (fd >= 0)
-			return (int)fd;
-		if (errno != EAGAIN && errno != EINTR)
+		r = sys_openat2(dir_fd, name, (unsigned)flags, resolve);
+		if (r != -EAGAIN && r != -EINTR)
 			break;
 	}
-	if (errno != ENOSYS && errno != EPERM)
-		return errno == ELOOP ? -ENOTDIR : -errno;
+	if (r != -ENOSYS && r != -EPERM)
+		return r == -ELOOP ? -ENOTDIR : r;
 
 	/* A filter around us: one name and O_NOFOLLOW are the same, except for mounts of the same
 	 * filesystem. */
