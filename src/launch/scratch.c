@@ -2,12 +2,7 @@
 /*
  * The private directory of a run without a mount namespace: made with a random name and mode 0700,
  * removed with all that the guest left in it.
- *
- * Removing is done by descriptor and without following links, since the tree is the guest's. It
- * needs no recursion: a directory that is not empty is moved up beside its top first, so depth
- * costs neither stack nor descriptors.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,10 +15,11 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
-
-#define PASSES_MAX 100000
+#include "workspace/tree/dents.h"
+#include "workspace/tree/tree.h"
 
 #define PARENT "/tmp"
+#define PASSES_MAX 1000 /* over a directory that others keep filling */
 
 /* The name comes first, so that whoever has to remove the directory knows it before it exists. */
 int scratch_name(struct arena *arena, const char **ret_path, int *ret_parent_fd,
@@ -65,101 +61,35 @@ int scratch_make(const char *path, int parent_fd, uid_t uid, gid_t gid, struct c
 	return r;
 }
 
-static int is_dot(const char *name)
+/* Whether anything was removed. */
+static bool remove_entries(int dir_fd)
 {
-	return !strcmp(name, ".") || !strcmp(name, "..");
-}
+	bool has_removed = false;
+	struct dents dents;
+	const char *name;
 
-/* The guest may have taken its own rights to a directory away; never follows a link. */
-static void open_up(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char path[32];
-
-	if (fd < 0)
-		return;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	if (chmod(path, 0700) < 0)
-		errno = 0; /* then removing it fails, which ends the attempt */
-	close(fd);
-}
-
-/* Removes the files of a directory and moves its directories up to @top under new names. */
-static unsigned empty_level(int top, int dir_fd, unsigned *counter)
-{
-	DIR *dir = fdopendir(dir_fd);
-	struct dirent *entry;
-	unsigned done = 0;
-
-	if (!dir) {
-		close(dir_fd);
-		return 0;
+	while (dents_read(dir_fd, &dents) > 0) {
+		while ((name = dents_next(&dents, NULL)))
+			has_removed |= tree_remove(dir_fd, name) == 0;
 	}
-	while ((entry = readdir(dir))) {
-		char name[32];
-
-		if (is_dot(entry->d_name))
-			continue;
-		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0 ||
-		    unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR) == 0) {
-			done++;
-			continue;
-		}
-		open_up(dirfd(dir), entry->d_name);
-		snprintf(name, sizeof(name), ".gone-%u", (*counter)++);
-		if (renameat(dirfd(dir), entry->d_name, top, name) < 0)
-			break;
-		done++;
-	}
-	closedir(dir);
-	return done;
-}
-
-/* Every directory directly in @top is emptied into @top and removed; how much was done. */
-static unsigned remove_pass(int top, unsigned *counter)
-{
-	int fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	struct dirent *entry;
-	unsigned done = 0;
-
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir))) {
-		int sub;
-
-		if (is_dot(entry->d_name))
-			continue;
-		if (unlinkat(top, entry->d_name, 0) == 0) {
-			done++;
-			continue;
-		}
-		open_up(top, entry->d_name);
-		sub = openat(top, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (sub >= 0)
-			done += empty_level(top, sub, counter);
-		if (unlinkat(top, entry->d_name, AT_REMOVEDIR) == 0)
-			done++;
-	}
-	closedir(dir);
-	return done;
+	return has_removed;
 }
 
 void scratch_remove(int parent_fd, const char *path)
 {
 	const char *name = strrchr(path, '/') + 1;
-	unsigned counter = 0, passes = 0;
-	int top;
+	int dir, passes = 0;
 
-	open_up(parent_fd, name);
-	top = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-
-	/* Each pass takes a level off everything; one that gets nowhere is the last. */
-	while (top >= 0 && unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && passes++ < PASSES_MAX)
-		if (!remove_pass(top, &counter))
-			break;
-	if (top >= 0)
-		close(top);
+	/* The guest may have closed it to its owner. */
+	if (fchmodat(parent_fd, name, 0700, AT_SYMLINK_NOFOLLOW) < 0)
+		errno = 0; /* then opening it fails, if it is needed */
+	dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* Entry by entry, since PARENT need not be readable to us, as tree_remove() wants it. */
+	while (dir >= 0 && unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && passes++ < PASSES_MAX &&
+	       lseek(dir, 0, SEEK_SET) == 0 && remove_entries(dir))
+		;
+	if (dir >= 0)
+		close(dir);
 	if (parent_fd >= 0)
 		close(parent_fd);
 }

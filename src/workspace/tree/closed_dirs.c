@@ -24,33 +24,13 @@
 struct look {
 	struct cursor at;
 	struct dents dents;
-	char *names; /* each with its NUL */
-	size_t len, cap;
-	size_t *starts; /* of each level's names */
+	struct name_stack names; /* of directories that wait */
+	size_t *starts;		 /* of each level's names */
 	size_t starts_cap;
 	size_t locked; /* depth of the outermost locked directory that we are in */
 	unsigned entries;
 	struct tree_amount found;
 };
-
-static int push_name(struct look *l, const char *name)
-{
-	size_t size = strlen(name) + 1, cap = l->cap ? l->cap : 4096;
-	char *names;
-
-	while (cap < l->len + size)
-		cap *= 2;
-	if (cap > l->cap) {
-		names = realloc(l->names, cap);
-		if (!names)
-			return -ENOMEM;
-		l->names = names;
-		l->cap = cap;
-	}
-	memcpy(l->names + l->len, name, size);
-	l->len += size;
-	return 0;
-}
 
 static void add(struct look *l, const struct stat *st)
 {
@@ -73,7 +53,7 @@ static int take_entry(struct look *l, const char *name, unsigned char type)
 		if (l->locked != NONE)
 			add(l, &st);
 	}
-	return type == DT_DIR ? push_name(l, name) : 0;
+	return type == DT_DIR ? name_stack_push(&l->names, name) : 0;
 }
 
 /* The directory that the cursor has come to. */
@@ -93,7 +73,7 @@ static int read_level(struct look *l)
 		l->starts = starts;
 		l->starts_cap = cap;
 	}
-	l->starts[depth] = l->len;
+	l->starts[depth] = l->names.len;
 	if (l->locked == NONE && depth > 0 && (l->at.levels[depth].mode & NEED) != NEED)
 		l->locked = depth;
 	while (r == 0 && (n = dents_read(l->at.fd, &l->dents)) > 0)
@@ -104,13 +84,10 @@ static int read_level(struct look *l)
 
 static int go_down(struct look *l)
 {
-	size_t at = l->len - 1, start = l->starts[l->at.depth];
-	int r;
+	size_t at = name_stack_last(&l->names, l->starts[l->at.depth]);
+	int r = cursor_down(&l->at, l->names.data + at);
 
-	while (at > start && l->names[at - 1] != '\0')
-		at--;
-	r = cursor_down(&l->at, l->names + at);
-	l->len = at;
+	l->names.len = at;
 	if (r == 0)
 		return read_level(l);
 	/* Gone, or something else by now. */
@@ -122,7 +99,7 @@ static int walk(struct look *l)
 	int r = read_level(l);
 
 	while (r == 0) {
-		if (l->len > l->starts[l->at.depth]) {
+		if (l->names.len > l->starts[l->at.depth]) {
 			r = go_down(l);
 			continue;
 		}
@@ -149,7 +126,7 @@ int tree_locked(int dir_fd, struct tree_amount *ret)
 		r = walk(l);
 	cursor_done(&l->at);
 	*ret = l->found;
-	free(l->names);
+	free(l->names.data);
 	free(l->starts);
 	free(l);
 	return r;

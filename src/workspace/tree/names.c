@@ -46,51 +46,54 @@ const char *dents_next(struct dents *d, unsigned char *ret_type)
 	return NULL;
 }
 
-struct collected {
-	char *data;
-	size_t len, cap, n;
-};
-
-static int collect(struct collected *c, const char *name)
+int name_stack_push(struct name_stack *stack, const char *name)
 {
-	size_t size = strlen(name) + 1, cap = c->cap ? c->cap : 4096;
+	size_t size = strlen(name) + 1, cap = stack->cap ? stack->cap : 4096;
 	char *data;
 
-	if (size > NAMES_BYTES_MAX - c->len)
-		return -E2BIG;
-	while (cap < c->len + size)
+	while (cap < stack->len + size)
 		cap *= 2;
-	if (cap > c->cap) {
-		data = realloc(c->data, cap);
+	if (cap > stack->cap) {
+		data = realloc(stack->data, cap);
 		if (!data)
 			return -ENOMEM;
-		c->data = data;
-		c->cap = cap;
+		stack->data = data;
+		stack->cap = cap;
 	}
-	memcpy(c->data + c->len, name, size);
-	c->len += size;
-	c->n++;
+	memcpy(stack->data + stack->len, name, size);
+	stack->len += size;
 	return 0;
 }
 
-static int collect_all(int dir_fd, struct collected *c, struct dents *d)
+size_t name_stack_last(const struct name_stack *stack, size_t start)
 {
+	size_t at = stack->len - 1;
+
+	while (at > start && stack->data[at - 1] != '\0')
+		at--;
+	return at;
+}
+
+/* How many there are, or -errno. */
+static ssize_t read_names(int dir_fd, struct name_stack *stack, struct dents *d)
+{
+	ssize_t n, count = 0;
 	const char *name;
-	ssize_t n;
 	int r;
 
 	if (lseek(dir_fd, 0, SEEK_SET) < 0)
 		return -errno;
-	for (;;) {
-		n = dents_read(dir_fd, d);
-		if (n <= 0)
-			return (int)n;
+	while ((n = dents_read(dir_fd, d)) > 0) {
 		while ((name = dents_next(d, NULL))) {
-			r = collect(c, name);
+			if (strlen(name) >= NAMES_BYTES_MAX - stack->len)
+				return -E2BIG;
+			r = name_stack_push(stack, name);
 			if (r < 0)
 				return r;
+			count++;
 		}
 	}
+	return n < 0 ? n : count;
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -103,28 +106,28 @@ static int by_bytes(const void *a, const void *b)
 int names_read(int dir_fd, struct names *ret)
 {
 	struct dents *d = malloc(sizeof(*d));
-	struct collected c = { 0 };
+	struct name_stack stack = { 0 };
 	const char **v = NULL;
-	int r = -ENOMEM;
+	ssize_t n = -ENOMEM;
 
 	*ret = (struct names){ 0 };
 	if (d)
-		r = collect_all(dir_fd, &c, d);
+		n = read_names(dir_fd, &stack, d);
 	free(d);
-	if (r == 0 && c.n > 0) {
-		v = calloc(c.n, sizeof(*v));
-		r = v ? 0 : -ENOMEM;
+	if (n > 0) {
+		v = calloc((size_t)n, sizeof(*v));
+		n = v ? n : -ENOMEM;
 	}
-	if (r < 0 || !v) {
-		free(c.data);
-		return r;
+	if (n <= 0) {
+		free(stack.data);
+		return (int)n;
 	}
-	for (size_t i = 0, at = 0; i < c.n; i++) {
-		v[i] = c.data + at;
+	for (size_t i = 0, at = 0; i < (size_t)n; i++) {
+		v[i] = stack.data + at;
 		at += strlen(v[i]) + 1;
 	}
-	qsort(v, c.n, sizeof(*v), by_bytes);
-	*ret = (struct names){ .data = c.data, .v = v, .n = c.n };
+	qsort(v, (size_t)n, sizeof(*v), by_bytes);
+	*ret = (struct names){ .data = stack.data, .v = v, .n = (size_t)n };
 	return 0;
 }
 

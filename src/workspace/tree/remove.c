@@ -30,9 +30,8 @@ struct pass {
 struct removal {
 	struct cursor at;
 	struct dents dents;
-	char *names; /* each with its NUL */
-	size_t len, cap;
-	struct pass *passes; /* one for each level of the cursor */
+	struct name_stack names; /* of directories that wait */
+	struct pass *passes;	 /* one for each level of the cursor */
 	size_t passes_cap;
 	unsigned retries;
 	int first; /* failure, or 0 */
@@ -42,35 +41,6 @@ static void failed(struct removal *rm, int r)
 {
 	if (rm->first == 0)
 		rm->first = r;
-}
-
-static int push_name(struct removal *rm, const char *name)
-{
-	size_t size = strlen(name) + 1, cap = rm->cap ? rm->cap : 4096;
-	char *names;
-
-	while (cap < rm->len + size)
-		cap *= 2;
-	if (cap > rm->cap) {
-		names = realloc(rm->names, cap);
-		if (!names)
-			return -ENOMEM;
-		rm->names = names;
-		rm->cap = cap;
-	}
-	memcpy(rm->names + rm->len, name, size);
-	rm->len += size;
-	return 0;
-}
-
-/* Start of the last name of those after @start, which exist. */
-static size_t last_name(const struct removal *rm, size_t start)
-{
-	size_t at = rm->len - 1;
-
-	while (at > start && rm->names[at - 1] != '\0')
-		at--;
-	return at;
 }
 
 /* Unlinks what is no directory; directories are put on the stack. */
@@ -88,7 +58,7 @@ static int take_entry(struct removal *rm, struct pass *pass, const char *name, u
 			return 0;
 		}
 	}
-	return push_name(rm, name);
+	return name_stack_push(&rm->names, name);
 }
 
 /* Reads the current directory from its start until its end or until enough names wait. */
@@ -110,7 +80,7 @@ static int read_pass(struct removal *rm)
 			if (r < 0)
 				return r;
 		}
-		if (rm->len - pass->start >= PASS_BYTES_MAX) {
+		if (rm->names.len - pass->start >= PASS_BYTES_MAX) {
 			pass->is_cut = true;
 			break;
 		}
@@ -132,7 +102,7 @@ static int begin_level(struct removal *rm)
 		rm->passes = passes;
 		rm->passes_cap = cap;
 	}
-	rm->passes[rm->at.depth] = (struct pass){ .start = rm->len };
+	rm->passes[rm->at.depth] = (struct pass){ .start = rm->names.len };
 	return read_pass(rm);
 }
 
@@ -140,8 +110,8 @@ static int begin_level(struct removal *rm)
 static void remove_last(struct removal *rm)
 {
 	struct pass *pass = &rm->passes[rm->at.depth];
-	size_t at = last_name(rm, pass->start);
-	const char *name = rm->names + at;
+	size_t at = name_stack_last(&rm->names, pass->start);
+	const char *name = rm->names.data + at;
 
 	if (unlinkat(rm->at.fd, name, AT_REMOVEDIR) == 0 ||
 	    (errno == ENOTDIR && unlinkat(rm->at.fd, name, 0) == 0)) {
@@ -154,14 +124,14 @@ static void remove_last(struct removal *rm)
 	} else if (errno != ENOENT) {
 		failed(rm, errno == EISDIR ? -ESTALE : -errno);
 	}
-	rm->len = at;
+	rm->names.len = at;
 }
 
 /* Down into the last name. Where that is not possible it is tried as an empty directory. */
 static int go_down(struct removal *rm)
 {
-	size_t at = last_name(rm, rm->passes[rm->at.depth].start);
-	int r = cursor_down(&rm->at, rm->names + at);
+	size_t at = name_stack_last(&rm->names, rm->passes[rm->at.depth].start);
+	int r = cursor_down(&rm->at, rm->names.data + at);
 
 	if (r == 0)
 		return begin_level(rm);
@@ -181,7 +151,7 @@ static int run(struct removal *rm)
 	for (;;) {
 		struct pass *pass = &rm->passes[rm->at.depth];
 
-		if (rm->len > pass->start) {
+		if (rm->names.len > pass->start) {
 			r = go_down(rm);
 		} else if (rm->at.depth > 0 && pass->is_cut && pass->removed_any) {
 			r = read_pass(rm);
@@ -201,7 +171,7 @@ static int attempt(struct removal *rm, int dir_fd, const char *name)
 {
 	int r = cursor_start(&rm->at, dir_fd, false);
 
-	rm->len = 0;
+	rm->names.len = 0;
 	if (r < 0)
 		return r;
 	/* The directory itself is somebody's; everything below is ours to open. */
@@ -211,7 +181,7 @@ static int attempt(struct removal *rm, int dir_fd, const char *name)
 		rm->passes = calloc(16, sizeof(*rm->passes));
 		rm->passes_cap = rm->passes ? 16 : 0;
 	}
-	r = rm->passes ? push_name(rm, name) : -ENOMEM;
+	r = rm->passes ? name_stack_push(&rm->names, name) : -ENOMEM;
 	if (r == 0) {
 		rm->passes[0] = (struct pass){ 0 };
 		r = run(rm);
@@ -242,7 +212,7 @@ int tree_remove(int dir_fd, const char *name)
 	}
 	if (rm->first < 0)
 		r = rm->first;
-	free(rm->names);
+	free(rm->names.data);
 	free(rm->passes);
 	free(rm);
 	return r;
