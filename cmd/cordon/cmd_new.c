@@ -227,7 +227,7 @@ static int write_file(struct project *p, const struct template_file *file)
 	}
 	r = remember(p, file->path, 0);
 	if (r == 0)
-		r = sb.failed ? -ENOMEM : out_all(fd, sb.data, sb.len);
+		r = sb.failed ? -ENOMEM : write_full(fd, sb.data, sb.len);
 	/* A full disk may tell only now. */
 	if (close(fd) < 0 && r == 0)
 		r = -errno;

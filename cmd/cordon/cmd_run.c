@@ -199,7 +199,7 @@ static void print_notes(const struct session *s)
 		say_note(*notes);
 		/* The terminal is raw. */
 		if (is_interactive(s))
-			(void)out_all(STDERR_FILENO, "\r", 1);
+			(void)write_full(STDERR_FILENO, "\r", 1);
 	}
 }
 

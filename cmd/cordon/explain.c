@@ -65,7 +65,7 @@ static void explain_one_held(const struct cordon_denial *d)
 	}
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -229,7 +229,7 @@ void explain_usage(const struct cordon_result *result)
 			      result->limits[i].by);
 	strbuf_puts(&sb, result->n_limits ? "\n" : " nothing\n");
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -252,6 +252,6 @@ void explain_timings(const struct cordon_result *result)
 		result->setup_ms, result->duration_ms, result->cpu_user_ms + result->cpu_system_ms,
 		(uintmax_t)(result->max_memory_bytes >> 10));
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }

@@ -16,7 +16,7 @@ static int help_write(int fd, struct strbuf *sb)
 	if (fd == STDOUT_FILENO)
 		return out_finish(sb, 0);
 	if (!sb->failed)
-		(void)out_all(fd, sb->data, sb->len);
+		(void)write_full(fd, sb->data, sb->len);
 	strbuf_done(sb);
 	return 0;
 }

@@ -24,7 +24,7 @@ void network_say_published(const struct cordon_run *run, int is_raw)
 			 p[i].address, is_v6 ? "]" : "", p[i].host_port, p[i].protocol,
 			 is_pair ? ", udp" : "");
 		if (is_raw)
-			(void)out_all(STDERR_FILENO, "\r", 1);
+			(void)write_full(STDERR_FILENO, "\r", 1);
 		i += (size_t)is_pair;
 	}
 }

@@ -2,7 +2,6 @@
 #include "out.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,30 +15,6 @@
 #define COLOR_OFF "\033[0m"
 #define LINE_MAX_BYTES 1024
 
-int out_all(int fd, const void *data, size_t len)
-{
-	const char *p = data;
-
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n >= 0) {
-			p += n;
-			len -= (size_t)n;
-			continue;
-		}
-		if (errno == EAGAIN) {
-			struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-			if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
-				return -errno;
-		} else if (errno != EINTR) {
-			return -errno;
-		}
-	}
-	return 0;
-}
-
 int out_finish(struct strbuf *sb, int status)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -49,7 +24,7 @@ int out_finish(struct strbuf *sb, int status)
 		cordon_err(&err, CORDON_E_NOMEM, 0, "out of memory");
 		r = -ENOMEM;
 	} else {
-		r = out_all(STDOUT_FILENO, sb->data, sb->len);
+		r = write_full(STDOUT_FILENO, sb->data, sb->len);
 		if (r < 0)
 			cordon_err(&err, CORDON_E_SYSTEM, -r, "cannot write standard output");
 	}
@@ -80,7 +55,7 @@ void say_error(const struct cordon_error *err)
 		     color ? COLOR_OFF : "", err->msg, err->hint[0] ? " (" : "", err->hint,
 		     err->hint[0] ? ")" : "");
 	if (n > 0)
-		(void)out_all(STDERR_FILENO, line, (size_t)n);
+		(void)write_full(STDERR_FILENO, line, (size_t)n);
 }
 
 void say_note(const char *text)
@@ -91,7 +66,7 @@ void say_note(const char *text)
 	strbuf_add_escaped(&sb, text, strlen(text));
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -111,5 +86,5 @@ void say_line(const char *fmt, ...)
 		return;
 	used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	(void)out_all(STDERR_FILENO, line, used);
+	(void)write_full(STDERR_FILENO, line, used);
 }

@@ -7,11 +7,9 @@
 
 #include <cordon/error.h>
 
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/strbuf.h"
-
-/* Writes everything; waits where @fd does not take it yet. 0 or -errno. */
-int out_all(int fd, const void *data, size_t len);
 
 /* Writes what @sb holds to standard output and frees it. Complains and returns STATUS_FAILED if
  * that cannot be done, otherwise returns @status. */

@@ -201,14 +201,14 @@ int patch_show(const struct patch_source *source, int fd, struct cordon_error *e
 		add_clean(&sb, reader.line, len, reader.kind);
 		strbuf_puts(&sb, *color ? COLOR_OFF "\n" : "\n");
 		if (sb.len > FLUSH_AT && !sb.failed) {
-			w = out_all(fd, sb.data, sb.len);
+			w = write_full(fd, sb.data, sb.len);
 			sb.len = 0;
 		}
 	}
 	if (sb.failed)
 		r = cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	else if (w == 0 && sb.len)
-		w = out_all(fd, sb.data, sb.len);
+		w = write_full(fd, sb.data, sb.len);
 	if (w < 0)
 		r = cordon_err(err, CORDON_E_SYSTEM, -w, "cannot write");
 	strbuf_done(&sb);

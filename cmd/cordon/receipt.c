@@ -96,9 +96,9 @@ static int fill_temporary(int fd, const char *text, size_t len)
 	int r;
 
 	umask(mask);
-	r = out_all(fd, text, len);
+	r = write_full(fd, text, len);
 	if (r == 0)
-		r = out_all(fd, "\n", 1);
+		r = write_full(fd, "\n", 1);
 	if (r == 0 && fchmod(fd, 0644 & ~mask) < 0)
 		r = -errno;
 	/* Network file systems report a full disk here. */

@@ -290,7 +290,7 @@ int ask_yes(const char *question)
 	strbuf_add_escaped(&sb, question, strlen(question));
 	strbuf_puts(&sb, " [y/N] ");
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 	return read_answer(answer, sizeof(answer)) > 0 && (answer[0] == 'y' || answer[0] == 'Y');
 }

@@ -103,7 +103,7 @@ static void told_text(struct commit *c, const struct cordon_change *change, int 
 	}
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -123,7 +123,7 @@ static void told(void *arg, const struct cordon_change *change, int outcome,
 		add_path(&c->sb, change->path);
 		strbuf_putc(&c->sb, '\n');
 		if (c->sb.len > FLUSH_AT && !c->sb.failed) {
-			(void)out_all(STDOUT_FILENO, c->sb.data, c->sb.len);
+			(void)write_full(STDOUT_FILENO, c->sb.data, c->sb.len);
 			c->sb.len = 0;
 		}
 	} else if (c->said++ < SAID_MAX) {
@@ -184,7 +184,7 @@ static void put_question(const struct cordon_change *change)
 	}
 	strbuf_puts(&sb, "\ncommit it? [y,n,d,q,?] ");
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -215,7 +215,7 @@ static int choose(void *arg, const struct cordon_change *change)
 			show_patch(arg, change);
 			break;
 		default:
-			(void)out_all(STDERR_FILENO, help, sizeof(help) - 1);
+			(void)write_full(STDERR_FILENO, help, sizeof(help) - 1);
 		}
 	}
 }
@@ -293,7 +293,7 @@ static void say_counts(struct commit *c, const struct cordon_commit_result *res)
 			    " (--ours keeps the base's version of those, --theirs replaces it)");
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)out_all(STDERR_FILENO, sb.data, sb.len);
+		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 

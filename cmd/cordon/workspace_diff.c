@@ -174,7 +174,7 @@ static int print_table(struct table *t, int fd)
 	for (size_t i = 0; i < t->n && r == 0; i++) {
 		add_row(&sb, &t->rows[i], t->width, color);
 		if (sb.len > FLUSH_AT && !sb.failed) {
-			r = out_all(fd, sb.data, sb.len);
+			r = write_full(fd, sb.data, sb.len);
 			sb.len = 0;
 		}
 	}
@@ -192,7 +192,7 @@ static int print_table(struct table *t, int fd)
 	if (fd == STDOUT_FILENO)
 		return out_finish(&sb, 0);
 	if (!sb.failed)
-		(void)out_all(fd, sb.data, sb.len);
+		(void)write_full(fd, sb.data, sb.len);
 	strbuf_done(&sb);
 	return 0;
 }

@@ -17,6 +17,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/io.h"
 #include "base/path.h"
 #include "base/strbuf.h"
 #include "launch/cgroup.h"
@@ -174,27 +175,24 @@ int cgroup_parse_mount(const char *text, const char *own, char ret_mount[PATH_MA
 	return -ENOENT;
 }
 
-static int read_all(const char *path, struct strbuf *ret)
+static int read_path(const char *path, struct strbuf *ret)
 {
 	int fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	char piece[SMALL_MAX];
-	ssize_t n;
+	int r;
 
 	if (fd < 0)
 		return fd;
 	ret->max = MOUNTS_MAX;
-	while ((n = read(fd, piece, sizeof(piece))) > 0)
-		strbuf_add(ret, piece, (size_t)n);
-	n = n < 0 ? -errno : 0;
+	r = read_strbuf(fd, ret);
 	close(fd);
-	return ret->failed || !ret->data ? -ENOMEM : (int)n;
+	return r;
 }
 
 static int find_own(char ret_mount[PATH_MAX], char ret_dir[PATH_MAX])
 {
 	struct strbuf text = STRBUF_INIT;
 	char own[PATH_MAX] = "";
-	int r = read_all("/proc/self/cgroup", &text);
+	int r = read_path("/proc/self/cgroup", &text);
 
 	if (r == 0)
 		r = cgroup_parse_own(text.data, own);
@@ -202,7 +200,7 @@ static int find_own(char ret_mount[PATH_MAX], char ret_dir[PATH_MAX])
 	if (r < 0)
 		return r;
 	text = (struct strbuf)STRBUF_INIT;
-	r = read_all("/proc/self/mountinfo", &text);
+	r = read_path("/proc/self/mountinfo", &text);
 	if (r == 0)
 		r = cgroup_parse_mount(text.data, own, ret_mount, ret_dir);
 	strbuf_done(&text);

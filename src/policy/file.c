@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/path.h"
 #include "policy/policy_internal.h"
 
@@ -30,25 +31,6 @@ static int document_dir(const char *path, char ret[PATH_MAX], struct cordon_erro
 		return cordon_err(err, CORDON_E_POLICY, ENAMETOOLONG, "cannot open policy '%.100s'",
 				  path);
 	return 0;
-}
-
-/* Reads all of @fd into a buffer of POLICY_FILE_MAX + 1 bytes; returns its length or -errno. */
-static ssize_t read_all(int fd, char *buf)
-{
-	size_t used = 0;
-
-	while (used <= POLICY_FILE_MAX) {
-		ssize_t n = read(fd, buf + used, POLICY_FILE_MAX + 1 - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		used += (size_t)n;
-	}
-	return (ssize_t)used;
 }
 
 /* Non-blocking and checked for its type: a FIFO or device in a policy's place must not hang us. */
@@ -91,7 +73,7 @@ int cordon_policy_file(struct cordon_policy *policy, const char *path, struct co
 		close(fd);
 		return r < 0 ? r : policy_nomem(err);
 	}
-	len = read_all(fd, text);
+	len = read_full(fd, text, POLICY_FILE_MAX + 1);
 	close(fd);
 	if (len < 0)
 		r = cordon_err(err, CORDON_E_POLICY, (int)-len, "cannot read policy '%.100s'",

@@ -227,7 +227,7 @@ static void pair_all(struct renames *rn)
 	}
 }
 
-static int read_all(struct cordon_workspace *ws, struct renames *rn)
+static int read_candidates(struct cordon_workspace *ws, struct renames *rn)
 {
 	int r;
 
@@ -258,7 +258,7 @@ int ws_find_renames(struct cordon_workspace *ws, struct ws_changes *changes)
 	int r = find_candidates(&rn);
 
 	if (r == 0 && rn.n > 0)
-		r = read_all(ws, &rn);
+		r = read_candidates(ws, &rn);
 	if (r == 0 && rn.n > 0)
 		pair_all(&rn);
 	walker_done(&rn.up);

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/strbuf.h"
 #include "sys/calls.h"
 #include "workspace/commit/commit.h"
@@ -293,34 +294,19 @@ static int parse(struct journal *journal, const char *data, size_t len)
 	return in.is_bad || strcmp(get_text(&in), "end") != 0 || in.at != in.end ? -EBADMSG : 0;
 }
 
-static int read_all(int fd, struct strbuf *sb)
-{
-	char buf[65536];
-	ssize_t n;
-
-	sb->max = JOURNAL_MAX;
-	for (;;) {
-		n = read(fd, buf, sizeof(buf));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : sb->failed ? -ENOMEM : 0;
-		strbuf_add(sb, buf, (size_t)n);
-	}
-}
-
 int journal_load(struct commit *c)
 {
 	struct strbuf sb = STRBUF_INIT;
 	int fd, r;
 
+	sb.max = JOURNAL_MAX;
 	fd = openat(c->ws->dir_fd, JOURNAL, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT
 			       ? 0
 			       : commit_fail(c, WS_NO_NODE, -errno, "cannot open the journal");
 	c->journal = calloc(1, sizeof(*c->journal));
-	r = c->journal ? read_all(fd, &sb) : -ENOMEM;
+	r = c->journal ? read_strbuf(fd, &sb) : -ENOMEM;
 	close(fd);
 	if (r == 0)
 		r = parse(c->journal, sb.data ? sb.data : "", sb.len);

@@ -2,7 +2,6 @@
 #include "workspace/export/export.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,33 +9,14 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 
 /* The way out */
-
-static int write_all(int fd, const char *p, size_t len)
-{
-	while (len) {
-		ssize_t n = write(fd, p, len);
-
-		if (n >= 0) {
-			p += n;
-			len -= (size_t)n;
-		} else if (errno == EAGAIN) {
-			struct pollfd pfd = { .fd = fd, .events = POLLOUT };
-
-			if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
-				return -errno;
-		} else if (errno != EINTR) {
-			return -errno;
-		}
-	}
-	return 0;
-}
 
 int sink_flush(struct sink *sink)
 {
 	if (!sink->error && sink->n)
-		sink->error = write_all(sink->fd, sink->buf, sink->n);
+		sink->error = write_full(sink->fd, sink->buf, sink->n);
 	sink->n = 0;
 	return sink->error;
 }
@@ -47,7 +27,7 @@ void sink_add(struct sink *sink, const void *data, size_t len)
 
 	if (len >= sizeof(sink->buf)) {
 		if (sink_flush(sink) == 0)
-			sink->error = write_all(sink->fd, p, len);
+			sink->error = write_full(sink->fd, p, len);
 		return;
 	}
 	if (len > sizeof(sink->buf) - sink->n)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/textdiff.h"
 #include "workspace/export/export.h"
 
@@ -57,43 +58,19 @@ static bool looks_binary(const char *data, size_t len)
 }
 
 /* At most @max bytes of @fd; -EFBIG if there are more. */
-static int read_all(int fd, uint64_t size, uint64_t max, struct version *v)
+static int read_version(int fd, uint64_t max, struct version *v)
 {
-	size_t cap = (size_t)(size < max ? size : max) + 1;
-	char *data = malloc(cap);
-	size_t len = 0;
-	int r = data ? 0 : -ENOMEM;
+	struct strbuf sb = STRBUF_INIT;
+	int r;
 
-	while (r == 0) {
-		ssize_t n = read(fd, data + len, cap - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			r = -errno;
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-		if (len > max) {
-			r = -EFBIG;
-		} else if (len == cap) {
-			size_t more = 2 * cap < max + 1 ? 2 * cap : (size_t)max + 1;
-			char *grown = realloc(data, more);
-
-			if (!grown)
-				r = -ENOMEM;
-			else
-				data = grown;
-			cap = more;
-		}
-	}
+	sb.max = max;
+	r = read_strbuf(fd, &sb);
 	if (r < 0) {
-		free(data);
+		strbuf_done(&sb);
 		return r;
 	}
-	v->data = data;
-	v->len = len;
-	v->size = len;
+	v->data = sb.data;
+	v->size = v->len = sb.len;
 	return 0;
 }
 
@@ -121,7 +98,7 @@ static int load_file(struct export *x, struct walker *w, uint32_t node, const ch
 	if (fd < 0)
 		return export_failed(x, path, -fd);
 	v->size = (uint64_t)st.st_size;
-	r = v->size > max ? -EFBIG : read_all(fd, v->size, max, v);
+	r = v->size > max ? -EFBIG : read_version(fd, max, v);
 	close(fd);
 	if (r == -EFBIG && x->for_git)
 		return too_large(x, path, v->size);

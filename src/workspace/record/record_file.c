@@ -24,7 +24,6 @@
 #include "workspace/record/record.h"
 
 #define FILE_NAME "records"
-#define NEW_NAME "records.new"
 #define HEAD_LINE "cordon-records 1\n"
 #define BYTES_MAX ((size_t)512 << 20)
 
@@ -104,36 +103,6 @@ static int put_records(struct strbuf *sb, const struct ws_records *records)
 	return sb->failed ? -ENOMEM : 0;
 }
 
-static int write_new(int dir_fd, const char *data, size_t len)
-{
-	int fd, r = 0;
-
-	/* Of an attempt that was interrupted; whoever writes has the lock. */
-	(void)unlinkat(dir_fd, NEW_NAME, 0);
-	fd = openat(dir_fd, NEW_NAME, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	while (r == 0 && len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno != EINTR)
-			r = -errno;
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		}
-	}
-	/* Nobody waits for the disk: a power cut that takes records away leaves the rule by time.
-	 */
-	if (close(fd) < 0 && r == 0)
-		r = -errno;
-	if (r == 0 && renameat(dir_fd, NEW_NAME, dir_fd, FILE_NAME) < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(dir_fd, NEW_NAME, 0);
-	return r;
-}
-
 int ws_records_save(struct cordon_workspace *ws, struct ws_records *records,
 		    struct cordon_error *err)
 {
@@ -145,7 +114,8 @@ int ws_records_save(struct cordon_workspace *ws, struct ws_records *records,
 	sb.max = BYTES_MAX;
 	r = put_records(&sb, records);
 	if (r == 0)
-		r = write_new(ws->dir_fd, sb.data, sb.len);
+		/* Not durable: a power cut that takes records away leaves the rule by time. */
+		r = store_file_replace(ws->dir_fd, FILE_NAME, &sb, false);
 	strbuf_done(&sb);
 	if (r < 0)
 		return cordon_err(err, r == -ENOMEM ? CORDON_E_NOMEM : CORDON_E_SYSTEM, -r,
@@ -297,31 +267,17 @@ static int parse(struct ws_records *records, char *text, size_t len)
 	return -EINVAL;
 }
 
-static int read_text(int dir_fd, struct strbuf *sb)
-{
-	int fd = openat(dir_fd, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	char buf[16384];
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	sb->max = BYTES_MAX;
-	while ((n = read(fd, buf, sizeof(buf))) > 0)
-		strbuf_add(sb, buf, (size_t)n);
-	n = n < 0 ? -errno : 0;
-	close(fd);
-	return (int)n;
-}
-
 int ws_records_load(struct cordon_workspace *ws, struct ws_records **ret, struct cordon_error *err)
 {
 	struct ws_records *records = ws_records_new();
 	struct strbuf sb = STRBUF_INIT;
-	int r = records ? read_text(ws->dir_fd, &sb) : -ENOMEM;
+	int r;
 
 	*ret = NULL;
+	sb.max = BYTES_MAX;
+	r = records ? store_file_read(ws->dir_fd, FILE_NAME, &sb) : -ENOMEM;
 	if (r == 0)
-		r = sb.data && !sb.failed ? parse(records, sb.data, sb.len) : -EINVAL;
+		r = parse(records, sb.data, sb.len);
 	strbuf_done(&sb);
 	if (r < 0 && r != -ENOENT && r != -ENOMEM) {
 		ws_records_free(records);

@@ -20,7 +20,7 @@
 #include "workspace/store/store_dir.h"
 
 #define META_FORMAT 1
-#define META_BYTES_MAX 65536
+#define META_BYTES_MAX 65535
 
 /* --- writing ------------------------------------------------------------------------------------
  */
@@ -98,47 +98,14 @@ static void put_meta(struct strbuf *sb, const struct ws_meta *meta)
 	strbuf_putc(sb, '\n');
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		data += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 int meta_write(int dir_fd, const struct ws_meta *meta, bool is_durable)
 {
 	struct strbuf sb = STRBUF_INIT;
-	int fd, r;
+	int r;
 
 	put_meta(&sb, meta);
-	if (sb.failed) {
-		strbuf_done(&sb);
-		return -ENOMEM;
-	}
-	/* Of an attempt that was interrupted; whoever writes has the lock. */
-	(void)unlinkat(dir_fd, "meta.json.new", 0);
-	fd = openat(dir_fd, "meta.json.new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
-	r = fd < 0 ? -errno : write_all(fd, sb.data, sb.len);
+	r = sb.failed ? -ENOMEM : store_file_replace(dir_fd, "meta.json", &sb, is_durable);
 	strbuf_done(&sb);
-	if (r == 0 && is_durable && fsync(fd) < 0)
-		r = -errno;
-	if (fd >= 0 && close(fd) < 0 && r == 0)
-		r = -errno;
-	if (r == 0 && renameat(dir_fd, "meta.json.new", dir_fd, "meta.json") < 0)
-		r = -errno;
-	if (r < 0)
-		(void)unlinkat(dir_fd, "meta.json.new", 0);
-	else if (is_durable && fsync(dir_fd) < 0)
-		r = -errno;
 	return r;
 }
 
@@ -291,31 +258,6 @@ static const char *get_meta(const struct json_value *o, const char *id, struct a
 	return NULL;
 }
 
-/* The whole file; -EFBIG if it is longer than any that was written. */
-static int read_all(int dir_fd, char *buf, size_t size, size_t *ret_len)
-{
-	int fd = openat(dir_fd, "meta.json", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	size_t len = 0;
-	int r = 0;
-
-	if (fd < 0)
-		return -errno;
-	while (len < size) {
-		ssize_t n = read(fd, buf + len, size - len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			r = -errno;
-		if (n <= 0)
-			break;
-		len += (size_t)n;
-	}
-	close(fd);
-	*ret_len = len;
-	return r == 0 && len == size ? -EFBIG : r;
-}
-
 static int is_damaged(struct cordon_error *err, const char *path, const char *why)
 {
 	(void)cordon_err(err, CORDON_E_STATE, 0, "%s/meta.json is damaged: %s", path, why);
@@ -324,38 +266,39 @@ static int is_damaged(struct cordon_error *err, const char *path, const char *wh
 	return -CORDON_E_STATE;
 }
 
-int meta_read(int dir_fd, const char *id, const char *path, struct arena *arena,
-	      struct ws_meta *ret, struct cordon_error *err)
+static int parse(const struct strbuf *text, const char *id, const char *path, struct arena *arena,
+		 struct ws_meta *ret, struct cordon_error *err)
 {
+	struct ws_meta meta = { .held_bytes = WS_HELD_UNKNOWN, .held_inodes = WS_HELD_UNKNOWN };
 	struct cordon_error why = CORDON_ERROR_INIT;
 	const struct json_value *o;
-	struct ws_meta meta = { .held_bytes = WS_HELD_UNKNOWN, .held_inodes = WS_HELD_UNKNOWN };
 	const char *wrong;
-	size_t len = 0;
-	char *text;
-	int r;
+	int r = json_read(text->data, text->len, "meta.json", arena, &o, &why);
 
-	text = malloc(META_BYTES_MAX);
-	if (!text)
-		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	r = read_all(dir_fd, text, META_BYTES_MAX, &len);
-	if (r < 0 && r != -EFBIG && r != -ENOENT) {
-		free(text);
-		return cordon_err(err, CORDON_E_SYSTEM, -r, "%s/meta.json", path);
-	}
-	if (r < 0) {
-		free(text);
-		return is_damaged(err, path, r == -ENOENT ? "it is missing" : "it is too long");
-	}
-	r = json_read(text, len, "meta.json", arena, &o, &why);
-	free(text);
 	if (r == -CORDON_E_NOMEM)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	if (r < 0)
-		return is_damaged(err, path, why.msg);
-	wrong = get_meta(o, id, arena, &meta);
+	wrong = r < 0 ? why.msg : get_meta(o, id, arena, &meta);
 	if (wrong)
 		return is_damaged(err, path, wrong);
 	*ret = meta;
 	return 0;
+}
+
+int meta_read(int dir_fd, const char *id, const char *path, struct arena *arena,
+	      struct ws_meta *ret, struct cordon_error *err)
+{
+	struct strbuf text = STRBUF_INIT;
+	int r;
+
+	text.max = META_BYTES_MAX;
+	r = store_file_read(dir_fd, "meta.json", &text);
+	if (r == 0)
+		r = parse(&text, id, path, arena, ret, err);
+	else if (r == -ENOENT || r == -EFBIG)
+		r = is_damaged(err, path, r == -ENOENT ? "it is missing" : "it is too long");
+	else
+		r = cordon_err(err, r == -ENOMEM ? CORDON_E_NOMEM : CORDON_E_SYSTEM, -r,
+			       "%s/meta.json", path);
+	strbuf_done(&text);
+	return r;
 }

@@ -26,6 +26,7 @@
 #include <cordon/workspace.h>
 
 #include "base/arena.h"
+#include "base/strbuf.h"
 
 #define WS_ID_SIZE 16
 #define WS_HELD_UNKNOWN UINT64_MAX
@@ -105,6 +106,13 @@ int ws_save_meta(struct cordon_workspace *ws, struct cordon_error *err); /* dura
 int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err);
 /* A run begins (locked): counts it, stamps it, marks it unsettled. Quickly. */
 int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err);
+
+/* store_file.c: small files in a workspace's directory. */
+
+/* Appends what is in @name to @sb: 0, -EFBIG if that is more than @sb may hold, or -errno. */
+int store_file_read(int dir_fd, const char *name, struct strbuf *sb);
+/* Replaces @name in one step. The workspace is locked. 0 or -errno. */
+int store_file_replace(int dir_fd, const char *name, const struct strbuf *sb, bool is_durable);
 
 /* "upper" or "tree", opened for reading; -errno. */
 int ws_open_content(const struct cordon_workspace *ws);

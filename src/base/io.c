@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/io.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#define PIECE 16384
+
+ssize_t read_full(int fd, void *buf, size_t size)
+{
+	size_t len = 0;
+
+	while (len < size) {
+		ssize_t n = read(fd, (char *)buf + len, size - len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		len += (size_t)n;
+	}
+	return (ssize_t)len;
+}
+
+int read_strbuf(int fd, struct strbuf *sb)
+{
+	char piece[PIECE];
+	ssize_t n;
+
+	do {
+		n = read_full(fd, piece, sizeof(piece));
+		if (n < 0)
+			return (int)n;
+		if ((size_t)n > sb->max - sb->len)
+			return -EFBIG;
+		strbuf_add(sb, piece, (size_t)n);
+		if (sb->failed)
+			return -ENOMEM;
+	} while (n == (ssize_t)sizeof(piece));
+	return 0;
+}
+
+int write_full(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len) {
+		ssize_t n = write(fd, p, len);
+
+		if (n >= 0) {
+			p += n;
+			len -= (size_t)n;
+		} else if (errno == EAGAIN) {
+			struct pollfd pfd = { .fd = fd, .events = POLLOUT };
+
+			if (poll(&pfd, 1, -1) < 0 && errno != EINTR)
+				return -errno;
+		} else if (errno != EINTR) {
+			return -errno;
+		}
+	}
+	return 0;
+}
