@@ -8,7 +8,7 @@ import time
 
 import pytest
 from conftest import unavailable
-from meter import cpu_seconds, wait_for
+from meter import cpu_seconds, is_inits, tree, wait_for
 
 WAYS = ["one", "four", "session", "forking", "turns"]
 
@@ -19,31 +19,57 @@ def idle_seconds():
         return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
 
 
+class Waits:
+    """How long the guest's tasks were ready and got no CPU: time that other programs took, not the throttle."""
+
+    def __init__(self, root):
+        self.root, self.first, self.last = root, {}, {}
+        self.sample()
+        self.first = dict(self.last)
+
+    def sample(self):
+        for pid, fields in tree(self.root).items():
+            if int(fields[1]) == self.root or is_inits(pid):
+                continue
+            try:
+                with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:
+                    self.last[pid] = int(file.read().split()[1]) / 1e9
+            except OSError:
+                pass  # it has ended
+
+    def seconds(self):
+        return sum(last - self.first.get(pid, 0) for pid, last in self.last.items())
+
+
 def share(me, opts, cmd, level, window=1.0):
-    """(CPU time of a run in a window that begins when it is under way, what was left idle), per second."""
+    """(CPU time of a run in a window that begins when it is under way, what it waited for a CPU), per second."""
     proc = me.popen(
         me.argv(opts, cmd, level), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
         wait_for(lambda: cpu_seconds(proc.pid) > 0.05, patience=30)
         time.sleep(0.2)
-        begin, used, idle = time.monotonic(), cpu_seconds(proc.pid), idle_seconds()
-        time.sleep(window)
+        begin, used, waits = time.monotonic(), cpu_seconds(proc.pid), Waits(proc.pid)
+        while time.monotonic() < begin + window:
+            time.sleep(0.01)
+            waits.sample()
         took = time.monotonic() - begin
-        return (cpu_seconds(proc.pid) - used) / took, (idle_seconds() - idle) / took
+        return (cpu_seconds(proc.pid) - used) / took, waits.seconds() / took
     finally:
         proc.terminate()
         proc.wait()
 
 
 def fair_share(me, opts, cmd, level, least, window=1.0):
-    """The same on a machine that had time left to give; a run that others starve says nothing."""
+    """The CPU time of a run per second. What is missing to `least` it must have waited for."""
     for _ in range(4):
-        got, idle = share(me, opts, cmd, level, window)
-        print(f"{cmd[1]}: {got:.2f} of a CPU, {idle:.2f} left idle")
-        if got >= least or idle > 0.3:
-            return got
-    return unavailable("other programs take all the time of this machine")
+        got, waited = share(me, opts, cmd, level, window)
+        waited /= 4 if cmd[1] == "four" else 1  # those wait for each other, too
+        print(f"{cmd[1]}: {got:.2f} of a CPU, waited for {waited:.2f}")
+        if got + waited >= least:
+            break
+    assert got + waited >= least
+    return got
 
 
 @pytest.mark.parametrize("how", WAYS)
@@ -51,13 +77,13 @@ def test_share(me, level, probes, how):
     """Half a CPU over a second: the throttle decides some twenty times in it."""
     probe = probes["burn"]
     got = fair_share(me, ["--cpus", "0.5", "-r", probe], [probe, how, "20000"], level, 0.40)
-    assert 0.40 <= got <= 0.60
+    assert got <= 0.60
 
 
 def test_without_a_share(me, probes):
-    """Positive control: the same burner takes a whole CPU."""
+    """Positive control: the same burner takes a whole CPU, or waits for it."""
     probe = probes["burn"]
-    assert fair_share(me, ["-r", probe], [probe, "one", "20000"], "namespaces", 0.7, 0.5) > 0.7
+    fair_share(me, ["-r", probe], [probe, "one", "20000"], "namespaces", 0.7, 0.5)
 
 
 def test_share_above_one(me, probes):

@@ -168,8 +168,9 @@ static void awake(int sig)
 	(void)sig;
 }
 
-/* The kernel's timers continue whoever asked for it, stopped or not. Many, since a stop takes back
- * the signal of a timer that is on its way, and with it that timer's next one. */
+/* The kernel's timers continue a process, stopped or not. A stop discards the signals that are
+ * pending, and their timers with them: hence many, and half of them rare enough that some are not
+ * pending when the process has waited long for a CPU. */
 static void timers(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGCONT };
@@ -177,7 +178,8 @@ static void timers(void)
 
 	signal(SIGCONT, awake);
 	for (i = 0; i < 100; i++) {
-		struct itimerspec often = { { 0, 1000000 + i * 50000 }, { 0, 1000000 } };
+		long every = i < 50 ? 1000000 + i * 50000 : i * 10000000;
+		struct itimerspec often = { { 0, every }, { 0, every } };
 		timer_t timer;
 
 		if (timer_create(CLOCK_MONOTONIC, &event, &timer) < 0 ||
