@@ -40,24 +40,14 @@ collect() {
 	fi
 }
 
-# meson_suites NAME: the C suites of build/NAME. The few that failed once more, alone.
+# meson_suites NAME: the C suites of build/NAME
 meson_suites() {
-	local name=$1 dir=build/$1 status=0 again=()
+	local name=$1 dir=build/$1 status=0
 	local xml=$dir/meson-logs/testlog.junit.xml
 	rm -f "$xml"
 	meson test -C "$dir" --no-rebuild --num-processes 2 >"$results/$name.log" 2>&1 || status=$?
 	sed -n '/^Ok:/p; /^Fail:/p; /^Skipped:/p; /^Timeout:/p' "$results/$name.log"
-	if [ $status -ne 0 ]; then
-		/usr/bin/python3 tools/summarise.py --log "$dir/meson-logs/testlog.json"
-		if read -ra again < <(tools/second-try.py may "$xml") && [ ${#again[@]} -gt 0 ]; then
-			cp "$xml" "$results/$name.first"
-			say "once more: ${again[*]}"
-			meson test -C "$dir" --no-rebuild --num-processes 1 "${again[@]}" \
-				>>"$results/$name.log" 2>&1 && status=0
-			tools/second-try.py merge "$results/$name.first" "$xml"
-			mv "$results/$name.first" "$xml"
-		fi
-	fi
+	[ $status -eq 0 ] || /usr/bin/python3 tools/summarise.py --log "$dir/meson-logs/testlog.json"
 	collect $status "$xml" "$name"
 }
 
@@ -92,8 +82,8 @@ run_pytest() {
 		--junitxml="$home/results/$xml.xml" ${PYTEST_ARGS-} "$@")
 }
 
-# collect_pytest STATUS NAME [ARGUMENT...]: after run_pytest() with the same. The few that failed have a
-# second try, alone on the machine. 5: nothing was selected, which PYTEST_ARGS may do to one of the runs.
+# collect_pytest STATUS NAME [ARGUMENT...]: after run_pytest() with the same. If second-try.list has all
+# that failed, they run once more, alone. 5: nothing was selected, which PYTEST_ARGS may do to one of the runs.
 collect_pytest() {
 	local status=$1 name=$2 first=$scratch/$2-home/results/out.xml
 	shift 2

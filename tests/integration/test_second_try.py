@@ -3,12 +3,14 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
 import pytest
 
-TOOLS = pathlib.Path(os.environ["CORDON_SOURCE"]) / "tools"
+SOURCE = pathlib.Path(os.environ["CORDON_SOURCE"])
+TOOLS = SOURCE / "tools"
 
 
 def results(path, **outcomes):
@@ -22,8 +24,10 @@ def results(path, **outcomes):
     return path
 
 
-def second_try(*args):
-    return subprocess.run([sys.executable, TOOLS / "second-try.py", *args], stdout=subprocess.PIPE, check=False)
+def second_try(*args, **env):
+    return subprocess.run(
+        [sys.executable, TOOLS / "second-try.py", *args], capture_output=True, check=False, env={**os.environ, **env}
+    )
 
 
 def summary(directory):
@@ -32,26 +36,43 @@ def summary(directory):
     )
 
 
+LIST = """# a comment
+
+tests.limits::a  slow
+tests.net::b[x-1]  also slow
+"""
+
+
 @pytest.mark.parametrize(
     "allowed, outcomes",
     [
         (True, {"limits__a": "failure", "net__b": "passed"}),
-        (True, {"limits__a": "failure", "net__b": "error", "net__c": "failure"}),
+        (True, {"limits__a": "failure", "limits__a[y-z]": "failure", "net__b[x-1]": "error"}),
         (False, {"limits__a": "passed"}),
-        (False, {f"limits__{i}": "failure" for i in range(4)}),
-        (False, {"escape__a": "failure"}),
+        (False, {"net__b[x-2]": "failure"}),
+        (False, {"net__a": "failure"}),
+        (False, {"limits__a": "failure", "limits__ab": "failure"}),
         (False, {"limits__a": "failure", "escape__b": "error"}),
     ],
 )
 def test_who_has_one(tmp_path, allowed, outcomes):
-    done = second_try("may", results(tmp_path / "first.xml", **outcomes))
-    assert (done.returncode == 0) == allowed
+    (tmp_path / "list").write_text(LIST)
+    done = second_try("may", results(tmp_path / "first.xml", **outcomes), SECOND_TRY_LIST=str(tmp_path / "list"))
+    assert (done.returncode == 0) == allowed and not done.stderr, done
 
 
-def test_programs_are_named(tmp_path):
-    file = tmp_path / "first.xml"
-    file.write_text("<a><testcase classname='x.x:unit / test_one' name='1 - a'><failure/></testcase></a>")
-    assert second_try("may", file).stdout == b"test_one\n"
+@pytest.mark.parametrize("line", ["tests.escape.test_fds::test_x  slow", "tests.limits::a", "tests.limits::a  "])
+def test_lines_that_are_refused(tmp_path, line):
+    (tmp_path / "list").write_text(LIST + line + "\n")
+    done = second_try("may", results(tmp_path / "x.xml", limits__a="failure"), SECOND_TRY_LIST=str(tmp_path / "list"))
+    assert done.returncode == 1 and line.split()[0].encode() in done.stderr, done
+
+
+def test_the_list_names_tests_that_exist():
+    for line in (TOOLS / "second-try.list").read_text().splitlines():
+        if line and not line.startswith("#"):
+            module, test = re.fullmatch(r"(tests[\w.]+)::(\w+)(?:\[.*?\])?  \S.*", line).groups()
+            assert f"def {test}(" in (SOURCE / (module.replace(".", "/") + ".py")).read_text(), line
 
 
 def test_it_is_told(tmp_path):
