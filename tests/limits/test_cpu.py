@@ -7,16 +7,9 @@ import subprocess
 import time
 
 import pytest
-from conftest import unavailable
-from meter import cpu_seconds, is_inits, tree, wait_for
+from meter import cpu_seconds, is_inits, tree, wait_for, with_time_left
 
 WAYS = ["one", "four", "session", "forking", "turns"]
-
-
-def idle_seconds():
-    """Idle time of all CPUs so far."""
-    with open("/proc/stat", encoding="ascii") as file:
-        return int(file.readline().split()[4]) / os.sysconf("SC_CLK_TCK")
 
 
 class Waits:
@@ -132,16 +125,11 @@ def test_stopped_by_the_guest_stays_stopped(me, level, probes):
 
 
 def unseen(me, cmd, level, probe, trace):
-    """A run under a throttle that leaves no trace of its stops. Parents are stopped first as long as that is quick: where
-    others take the whole machine it is not, and such a run says nothing."""
-    for _ in range(4):
-        begin, idle = time.monotonic(), idle_seconds()
-        done = me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], cmd, level)
-        idle = (idle_seconds() - idle) / (time.monotonic() - begin)
-        if trace not in done.stdout + done.stderr or idle > 0.8:
-            return done
-        print(f"{idle:.2f} of a CPU left idle: {done}")
-    return unavailable("other programs take all the time of this machine")
+    """A run under a throttle that leaves no trace of its stops. Parents are stopped first, if there is time for that."""
+    return with_time_left(
+        lambda: me.run(["--cpus", "0.3", "-r", probe, "-t", "20s"], cmd, level),
+        lambda done: trace not in done.stdout + done.stderr,
+    )
 
 
 def test_parents_see_nothing(me, level, probes):

@@ -63,10 +63,13 @@ def test_noted_not_killed(me, level, probes):
     if at(me, level):
         pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
-    got = me.receipt(["-P", LIMIT, "-r", probe], [probe, "fork", str(TRIES), "300"], level)
-    assert (got["kind"], got["exit_code"]) == ("exited", 0), got
-    assert got["isolation"]["limits"]["procs"] in ("rlimit", "cgroup", "watch")
-    note = [d for d in got["denials"] if d["what"] == "procs"]
+    for hold_ms in 300, 3000:  # the watch has to see them; on a busy machine that takes it longer
+        got = me.receipt(["-P", LIMIT, "-r", probe], [probe, "fork", str(TRIES), hold_ms], level)
+        assert (got["kind"], got["exit_code"]) == ("exited", 0), got
+        assert got["isolation"]["limits"]["procs"] in ("rlimit", "cgroup", "watch")
+        note = [d for d in got["denials"] if d["what"] == "procs"]
+        if note:
+            break
     if level == "landlock" and not note:
         return  # the kernel counts all of the user's tasks there, and only ours are seen
     assert len(note) == 1 and note[0]["rule"] == "limits.procs", got["denials"]

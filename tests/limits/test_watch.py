@@ -40,16 +40,15 @@ def test_blind_without_limits(me):
 # --- a guest whose smaps nobody can read -----------------------------------------------------------
 
 
-def grip(me, level, probes, opts, **kw):
-    """A run of the probe that has its locks in its grip, and the time at which it was started."""
+def grip(me, level, probes, opts):
+    """A run of the probe, whether it has its locks in its grip, and the time at which it was started."""
     begin = time.monotonic()
     probe = probes["grip"]
     proc = me.popen(
-        me.argv([*opts, "-r", probe], [probe, "10"], level),
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kw,
+        me.argv([*opts, "-r", probe], [probe, "20"], level),
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    assert proc.stdout.readline() == b"ready\n", proc.stderr.read()
-    return proc, begin
+    return proc, proc.stdout.readline() == b"ready\n", begin
 
 
 def slowest_read(root, patience):
@@ -78,13 +77,16 @@ def slowest_read(root, patience):
 
 def test_held_locks_do_not_delay_the_end(me, level, probes):
     """The watch asks for the mappings and is made to wait; the time limit holds all the same."""
-    proc, begin = grip(me, level, probes, ["-m", "1G", "-t", "1500ms", "--grace", "0"])
-    waited = slowest_read(proc.pid, 0.3)
-    out, err = proc.communicate(timeout=20)
+    for limit in 1.5, 5, 15:  # a busy machine takes longer until the locks are held
+        proc, is_ready, begin = grip(me, level, probes, ["-m", "1G", "-t", f"{limit}s", "--grace", "0"])
+        waited = slowest_read(proc.pid, 0.3) if is_ready else 0
+        out, err = proc.communicate(timeout=20)
+        if is_ready:
+            break
     took = time.monotonic() - begin
     print(f"reading waited {waited * 1000:.0f} ms; the run took {took:.2f} s")
     assert (proc.returncode, out) == (124, b""), (proc.returncode, out, err)
-    assert took < ceiling(5), took
+    assert took < limit + ceiling(3.5), took
     assert survivors(2.0) == []
     if waited < 0.05:
         unavailable("the locks could be had at once: nothing was held up")
@@ -92,7 +94,8 @@ def test_held_locks_do_not_delay_the_end(me, level, probes):
 
 def test_held_locks_do_not_save_the_tree(me, level, probes):
     """The supervisor is killed while the watch waits."""
-    proc, _ = grip(me, level, probes, ["-m", "1G"])
+    proc, is_ready, _ = grip(me, level, probes, ["-m", "1G"])
+    assert is_ready, proc.communicate()
     pids = wait_for(lambda: tree(proc.pid))
     assert len(pids) > 4
     time.sleep(0.2)
