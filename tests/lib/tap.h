@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define TAP_NAME_MAX 80
 /* More diagnostics than this for one point help nobody. */
@@ -109,6 +110,7 @@ static int tap_run(void (*const tests[])(void), size_t count, const char *names)
 
 	/* A crash must not lose the points before it. */
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	umask(022); /* tests compare modes */
 	for (size_t i = 0; i < count; i++) {
 		const char *skip = tap_skip_reason;
 
