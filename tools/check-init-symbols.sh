@@ -14,7 +14,7 @@ status=0
 
 # What the compiler itself may call, and what the linker makes up.
 compiler='memcpy memmove memset memcmp _GLOBAL_OFFSET_TABLE_ __stack_chk_fail'
-# Raw system calls are inline (sys/raw.h); the fault variant is not checked here.
+# Raw system calls are inline (bare/raw.h); the fault variant is not checked here.
 child_allowed="$compiler"
 
 undefined() { nm -u --format=posix "$@" 2>/dev/null | awk 'NF >= 2 && $2 == "U" { print $1 }' | sort -u; }

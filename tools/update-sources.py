@@ -20,6 +20,7 @@ LISTS = [
     ("include/meson.build", "public_headers", "cordon/*.h"),
     ("src/base/meson.build", "base_sources", "*.c"),
     ("src/format/meson.build", "format_sources", "*.c"),
+    ("src/bare/meson.build", "bare_sources", "*.c"),
     ("src/sys/meson.build", "sys_sources", "*.c"),
     ("src/seccomp/meson.build", "seccomp_sources", "*.c"),
     ("src/net/meson.build", "net_sources", "*.c"),

@@ -53,7 +53,7 @@ static void turn_away(struct gateway *g, int fd, enum gateway_reason reason)
 	name = name_of(&addr);
 	deny(g, reason, name ? name->text : net_addr_format(&addr, text), port, NULL);
 	sock_reset_on_close(fd);
-	close_fd(&fd);
+	drop_fd(&fd);
 }
 
 struct conn *conn_new(struct gateway *g, int fd)
@@ -72,7 +72,7 @@ struct conn *conn_new(struct gateway *g, int fd)
 	c->started_ns = g->now_ns;
 	sock_no_delay(fd);
 	if (watch_open(g, &c->client, fd, WATCH_ALL, conn_client_ready, c) < 0) {
-		close_fd(&fd);
+		drop_fd(&fd);
 		return NULL;
 	}
 	n_conns++;

@@ -91,7 +91,7 @@ static bool is_own(const struct net_addr *addr, uint16_t port)
 		return true;
 	ret = sock_connect(fd, addr, port) >= 0 && sock_local(fd, &local, &ignored) >= 0 &&
 	      net_addr_equal(&local, addr);
-	close_fd(&fd);
+	drop_fd(&fd);
 	return ret;
 }
 

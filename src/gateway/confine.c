@@ -137,7 +137,7 @@ static long enter_landlock(const struct gateway_config *c)
 		r = add_ports(c, (int)fd);
 	if (r >= 0)
 		r = raw_syscall(__NR_landlock_restrict_self, fd, 0, 0, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return r;
 }
 

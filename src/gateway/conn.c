@@ -5,8 +5,8 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
-#define MSG_PEEK_NR 0x2
-#define MSG_DONTWAIT_NR 0x40
+#include "bare/socket.h"
+
 #define SHUT_WR_NR 1
 #define RESOLVE_NS (30 * SECOND)
 #define IDLE_NS (3600 * SECOND)
@@ -39,7 +39,7 @@ void conn_deadline(struct gateway *g, struct conn *c, uint64_t ns)
 long conn_peek(struct conn *c, void *data, size_t len)
 {
 	return raw_syscall(__NR_recvfrom, c->client.fd, (long)data, (long)len,
-			   MSG_PEEK_NR | MSG_DONTWAIT_NR, 0, 0);
+			   MESSAGE_PEEK | MESSAGE_DONTWAIT, 0, 0);
 }
 
 void conn_consume(struct conn *c, size_t len)
@@ -310,7 +310,7 @@ void conn_connected(struct gateway *g, struct conn *c, int fd)
 {
 	sock_no_delay(fd);
 	if (watch_open(g, &c->server, fd, WATCH_ALL, server_ready, c) < 0) {
-		close_fd(&fd);
+		drop_fd(&fd);
 		conn_unreachable(g, c, "unreachable");
 		return;
 	}

@@ -69,7 +69,7 @@ static bool begin_next(struct gateway *g, struct conn *c)
 			wake_at(g, d->next_ns);
 			return true;
 		}
-		close_fd(&fd);
+		drop_fd(&fd);
 	}
 	return false;
 }

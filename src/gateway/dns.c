@@ -15,11 +15,10 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
-#include "sys/message.h"
+#include "bare/socket.h"
 
 #define TTL 60
 #define SOL_IP_NR 0
-#define SOL_IPV6_NR 41
 #define IP_PKTINFO_NR 8
 #define IPV6_RECVPKTINFO_NR 49
 #define IPV6_PKTINFO_NR 50

@@ -9,11 +9,12 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/socket.h"
+
 #define PEERS_MAX 8
 #define IDLE_NS (10 * SECOND)
 #define READS_PER_TURN 4
 #define ACCEPTS_PER_TURN 4
-#define SOL_SOCKET_NR 1
 #define SO_SNDBUF_NR 7
 #define UNREAD_MAX 65536 /* answers that nobody takes */
 
@@ -38,7 +39,7 @@ static void hang_up(struct gateway *g, struct tcp_peer *p)
 	p->is_open = false;
 	n_open--;
 	watch_close(g, &p->watch);
-	close_fd(&p->mute_fd);
+	drop_fd(&p->mute_fd);
 	questions_forget(p);
 }
 
@@ -173,7 +174,7 @@ static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)
 			return;
 		p = peer_new(g);
 		if (!p || watch_open(g, &p->watch, fd, WATCH_IN | WATCH_RDHUP, peer_ready, p) < 0) {
-			close_fd(&fd);
+			drop_fd(&fd);
 			continue;
 		}
 		sock_no_delay(fd);

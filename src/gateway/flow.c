@@ -55,8 +55,8 @@ static int take_pipe(void)
 
 static void close_pipe(int i)
 {
-	raw_syscall(__NR_close, pipes[i].ends[0] - 1, 0, 0, 0, 0, 0);
-	raw_syscall(__NR_close, pipes[i].ends[1] - 1, 0, 0, 0, 0, 0);
+	close_fd(pipes[i].ends[0] - 1);
+	close_fd(pipes[i].ends[1] - 1);
 	pipes[i].ends[0] = pipes[i].ends[1] = 0;
 }
 

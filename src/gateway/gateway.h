@@ -24,10 +24,12 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/wait.h"
 #include "format/gateway.h"
 #include "format/steps.h"
 #include "net/rule.h"
-#include "sys/raw.h"
 
 #define CTL_FD 0 /* the supervisor's socket */
 #define EVENTS_MAX 64
@@ -91,7 +93,6 @@ void watch_close(struct gateway *g, struct watch *w);
 int watch_release(struct gateway *g, struct watch *w);
 /* The loop wakes up at that time and calls every module's _expire(). */
 void wake_at(struct gateway *g, uint64_t when_ns);
-uint64_t clock_now(void);
 void run_loop(struct gateway *g);
 
 /* sock.c: system calls in their usual shape; all return >= 0 or -errno */
@@ -122,7 +123,6 @@ void sock_no_delay(int fd);
 void sock_reset_on_close(int fd); /* closing sends RST instead of FIN */
 size_t sock_fill(union sock_addr *ret, const struct net_addr *addr, uint16_t port);
 void sock_read(const union sock_addr *from, struct net_addr *ret, uint16_t *ret_port);
-void close_fd(int *fd);
 
 /* account.c */
 void deny(struct gateway *g, enum gateway_reason reason, const char *host, uint16_t port,
@@ -191,8 +191,5 @@ struct log_entry {
 	uint64_t bytes_in, bytes_out, duration_ns;
 };
 void log_connection(struct gateway *g, const struct log_entry *entry);
-/* text.c */
-size_t text_put(char *ret, size_t at, size_t cap, const char *text);
-size_t text_put_number(char *ret, size_t at, size_t cap, uint64_t number);
 
 #endif

@@ -9,6 +9,8 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/text.h"
+
 #define HOST_TEXT_MAX (NET_NAME_MAX + 16)
 #define CHUNK_LINE_MAX 1024
 
@@ -17,18 +19,18 @@ const char http_too_long[] = "head too long";
 void http_answer(struct conn *c, const char *status, const char *host, const char *why)
 {
 	char body[NET_NAME_MAX + 256], answer[NET_NAME_MAX + 512];
-	size_t n = text_put(body, 0, sizeof(body), "cordon: "), at;
+	size_t n = append_text(body, 0, sizeof(body), "cordon: "), at;
 
-	n = text_put(body, n, sizeof(body), host);
-	n = text_put(body, n, sizeof(body), why);
-	n = text_put(body, n, sizeof(body), "\n");
-	at = text_put(answer, 0, sizeof(answer), "HTTP/1.1 ");
-	at = text_put(answer, at, sizeof(answer), status);
-	at = text_put(answer, at, sizeof(answer),
-		      "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: ");
-	at = text_put_number(answer, at, sizeof(answer), n);
-	at = text_put(answer, at, sizeof(answer), "\r\n\r\n");
-	at = text_put(answer, at, sizeof(answer), body);
+	n = append_text(body, n, sizeof(body), host);
+	n = append_text(body, n, sizeof(body), why);
+	n = append_text(body, n, sizeof(body), "\n");
+	at = append_text(answer, 0, sizeof(answer), "HTTP/1.1 ");
+	at = append_text(answer, at, sizeof(answer), status);
+	at = append_text(answer, at, sizeof(answer),
+			 "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: ");
+	at = append_number(answer, at, sizeof(answer), n);
+	at = append_text(answer, at, sizeof(answer), "\r\n\r\n");
+	at = append_text(answer, at, sizeof(answer), body);
 	sock_send(c->client.fd, answer, at);
 }
 
@@ -38,13 +40,13 @@ static void host_line(const struct conn *c, const struct http_host *host, char r
 	char text[NET_NAME_MAX + 1];
 	const char *name = c->name || host->is_addr ? conn_host(c, text) : host->name;
 	bool is_v6 = !c->name && host->is_addr && c->addr.is_v6;
-	size_t n = text_put(ret, 0, HOST_TEXT_MAX, is_v6 ? "[" : "");
+	size_t n = append_text(ret, 0, HOST_TEXT_MAX, is_v6 ? "[" : "");
 
-	n = text_put(ret, n, HOST_TEXT_MAX, name);
-	n = text_put(ret, n, HOST_TEXT_MAX, is_v6 ? "]" : "");
+	n = append_text(ret, n, HOST_TEXT_MAX, name);
+	n = append_text(ret, n, HOST_TEXT_MAX, is_v6 ? "]" : "");
 	if (c->port != 80) {
-		n = text_put(ret, n, HOST_TEXT_MAX, ":");
-		text_put_number(ret, n, HOST_TEXT_MAX, c->port);
+		n = append_text(ret, n, HOST_TEXT_MAX, ":");
+		append_number(ret, n, HOST_TEXT_MAX, c->port);
 	}
 }
 
@@ -53,7 +55,7 @@ static void show_host(const struct http_host *host, char ret[NET_NAME_MAX + 1])
 	if (host->is_addr)
 		net_addr_format(&host->addr, ret);
 	else
-		text_put(ret, 0, NET_NAME_MAX + 1, host->name);
+		append_text(ret, 0, NET_NAME_MAX + 1, host->name);
 }
 
 /* Which host a request is for, as its form says. */

@@ -8,23 +8,25 @@
 #include <asm/unistd_64.h>
 #include <linux/time.h>
 
+#include "bare/text.h"
+
 #define LINE_MAX_BYTES 1024
 #define LOG_MAX_BYTES (64ull << 20)
 
 static size_t put_string(char *line, size_t at, const char *key, const char *value)
 {
-	at = text_put(line, at, LINE_MAX_BYTES, key);
+	at = append_text(line, at, LINE_MAX_BYTES, key);
 	if (!value)
-		return text_put(line, at, LINE_MAX_BYTES, "null");
-	at = text_put(line, at, LINE_MAX_BYTES, "\"");
-	at = text_put(line, at, LINE_MAX_BYTES, value);
-	return text_put(line, at, LINE_MAX_BYTES, "\"");
+		return append_text(line, at, LINE_MAX_BYTES, "null");
+	at = append_text(line, at, LINE_MAX_BYTES, "\"");
+	at = append_text(line, at, LINE_MAX_BYTES, value);
+	return append_text(line, at, LINE_MAX_BYTES, "\"");
 }
 
 static size_t put_number(char *line, size_t at, const char *key, uint64_t value)
 {
-	at = text_put(line, at, LINE_MAX_BYTES, key);
-	return text_put_number(line, at, LINE_MAX_BYTES, value);
+	at = append_text(line, at, LINE_MAX_BYTES, key);
+	return append_number(line, at, LINE_MAX_BYTES, value);
 }
 
 /* A number of thousandths as "1.234". */
@@ -34,7 +36,7 @@ static size_t put_thousandths(char *line, size_t at, const char *key, uint64_t v
 				  (char)('0' + value / 10 % 10), (char)('0' + value % 10), 0 };
 
 	at = put_number(line, at, key, value / 1000);
-	return text_put(line, at, LINE_MAX_BYTES, fraction);
+	return append_text(line, at, LINE_MAX_BYTES, fraction);
 }
 
 /* A guest can make connections for as long as it likes: the log has an end, and says so. */
@@ -50,7 +52,7 @@ static void write_line(struct gateway *g, const char *line, size_t len)
 	raw_syscall(__NR_write, g->log_fd, (long)line, (long)len, 0, 0, 0);
 	written += len;
 	if (line == full)
-		close_fd(&g->log_fd);
+		drop_fd(&g->log_fd);
 }
 
 void log_connection(struct gateway *g, const struct log_entry *entry)
@@ -72,6 +74,6 @@ void log_connection(struct gateway *g, const struct log_entry *entry)
 	n = put_number(line, n, ", \"bytes_out\": ", entry->bytes_out);
 	n = put_string(line, n, ", \"verdict\": ", entry->verdict);
 	n = put_thousandths(line, n, ", \"duration_ms\": ", entry->duration_ns / 1000);
-	n = text_put(line, n, LINE_MAX_BYTES, "}\n");
+	n = append_text(line, n, LINE_MAX_BYTES, "}\n");
 	write_line(g, line, n);
 }

@@ -11,21 +11,6 @@
 #define EPOLL_CTL_ADD 1
 #define EPOLL_CTL_DEL 2
 
-uint64_t clock_now(void)
-{
-	struct __kernel_timespec ts = { 0, 0 };
-
-	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, (long)&ts, 0, 0, 0, 0);
-	return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
-}
-
-void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
-	*fd = -1;
-}
-
 long watch_open(struct gateway *g, struct watch *w, int fd, uint32_t events,
 		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner)
 {
@@ -52,7 +37,7 @@ void watch_close(struct gateway *g, struct watch *w)
 	if (w->fd < 0)
 		return;
 	forget_events(g, w);
-	close_fd(&w->fd);
+	drop_fd(&w->fd);
 }
 
 int watch_release(struct gateway *g, struct watch *w)
@@ -130,7 +115,7 @@ void run_loop(struct gateway *g)
 
 		if (n < 0 && n != -EINTR)
 			return;
-		g->now_ns = clock_now();
+		g->now_ns = now_ns();
 		g->n_events = n < 0 ? 0 : (int)n;
 		for (g->at_event = 0; g->at_event < g->n_events;) {
 			struct event *e = &g->events[g->at_event++];

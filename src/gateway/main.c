@@ -7,10 +7,10 @@
 #include <linux/mman.h>
 #include <linux/prctl.h>
 
+#include "bare/signals.h"
 #include "gateway/message.h"
 
 #define EPOLL_CLOEXEC_NR 02000000
-#define SIG_BLOCK_NR 0
 #define SEEK_END_NR 2
 #define PROT_RW 3
 #define PROT_R 1
@@ -44,7 +44,7 @@ static long map_file(int fd, long prot, long flags, size_t min, const void **ret
 	if ((size_t)size < min)
 		return -EBADMSG;
 	at = raw_syscall(__NR_mmap, 0, size, prot, flags, fd, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	if (at < 0 && at > -4096)
 		return at;
 	*ret = (const void *)at;
@@ -152,7 +152,7 @@ static void init_ready(struct gateway *g, struct watch *w, uint32_t events)
 		else if (got.n_fds)
 			conn_take(g, got.fds[0]);
 		for (unsigned k = 1; k < got.n_fds; k++)
-			close_fd(&got.fds[k]);
+			drop_fd(&got.fds[k]);
 	}
 }
 
@@ -192,7 +192,7 @@ void gateway_main(void)
 	if (r < 0)
 		fail(GATEWAY_STEP_RESOLVER, r);
 	g->wake_ns = NEVER;
-	g->now_ns = clock_now();
+	g->now_ns = now_ns();
 	r = raw_syscall(__NR_epoll_create1, EPOLL_CLOEXEC_NR, 0, 0, 0, 0, 0);
 	if (r < 0)
 		fail(GATEWAY_STEP_EPOLL, r);
@@ -226,7 +226,7 @@ void gateway_main(void)
 	conn_end_all(g);
 	/* The supervisor waits for this, not for the rest. */
 	for (int fd = CTL_FD; fd <= 2; fd++)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+		close_fd(fd);
 	leave(0);
 }
 

@@ -4,6 +4,8 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/socket.h"
+
 struct fd_control {
 	size_t len;
 	int level, type;
@@ -30,7 +32,7 @@ long message_receive(int fd, struct received *ret, int flags)
 	if (msg.flags & MESSAGE_CTRUNC)
 		return -EBADMSG;
 	if (msg.control_len < offsetof(struct fd_control, fds) || control.type != MESSAGE_RIGHTS ||
-	    control.level != MESSAGE_SOL_SOCKET)
+	    control.level != SOL_SOCKET_NR)
 		return 0;
 	ret->n_fds = (unsigned)((control.len - offsetof(struct fd_control, fds)) / sizeof(int));
 	memcpy(ret->fds, control.fds, ret->n_fds * sizeof(int));

@@ -3,8 +3,8 @@
 #ifndef GATEWAY_MESSAGE_H
 #define GATEWAY_MESSAGE_H
 
+#include "bare/socket.h"
 #include "gateway/gateway.h"
-#include "sys/message.h"
 
 #define MESSAGE_FDS_MAX 100
 

@@ -75,7 +75,7 @@ static void connect_inside(struct gateway *g, struct conn *c, int fd)
 						    WATCH_OUT | WATCH_EDGE, attempt_ready, c) == 0)
 			return;
 	}
-	close_fd(&fd);
+	drop_fd(&fd);
 	conn_unreachable(g, c, "unreachable");
 }
 
@@ -100,7 +100,7 @@ void publish_from_init(struct gateway *g, uint32_t id, int fd)
 	waiting[id % WAITING_MAX] = NULL;
 	if (!who || publish_udp_take(g, who, fd)) {
 		if (!who)
-			close_fd(&fd);
+			drop_fd(&fd);
 		return;
 	}
 	c = who;

@@ -9,14 +9,14 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/socket.h"
+
 #define SESSIONS_MAX 64
 #define PORTS_MAX GATEWAY_PUBLISH_MAX
 #define PENDING_MAX 2048
 #define DATAGRAM_MAX 65536
 #define DATAGRAMS_PER_TURN 64
 #define IDLE_NS (60 * SECOND)
-#define MSG_DONTWAIT_NR 0x40
-#define MSG_NOSIGNAL_NR 0x4000
 
 static struct port {
 	struct watch watch;
@@ -106,7 +106,7 @@ static void inside_ready(struct gateway *g, struct watch *w, uint32_t events)
 			return;
 		}
 		raw_syscall(__NR_sendto, s->port->watch.fd, (long)datagram, n,
-			    MSG_DONTWAIT_NR | MSG_NOSIGNAL_NR, (long)&s->peer, s->peer_len);
+			    MESSAGE_DONTWAIT | MESSAGE_NOSIGNAL, (long)&s->peer, s->peer_len);
 		count_bytes(g, false, (uint64_t)n);
 	}
 }
@@ -121,7 +121,7 @@ bool publish_udp_take(struct gateway *g, void *who, int fd)
 	s->is_v6 = false;
 	if (fd < 0 || publish_connect(g, fd, false, s->port->port) < 0 ||
 	    watch_open(g, &s->inside, fd, WATCH_IN, inside_ready, s) < 0) {
-		close_fd(&fd);
+		drop_fd(&fd);
 		close_session(g, s);
 		return true;
 	}
@@ -188,7 +188,7 @@ static void port_ready(struct gateway *g, struct watch *w, uint32_t events)
 
 		memset(&peer, 0, sizeof(peer));
 		n = raw_syscall(__NR_recvfrom, w->fd, (long)datagram, sizeof(datagram),
-				MSG_DONTWAIT_NR, (long)&peer, (long)&len);
+				MESSAGE_DONTWAIT, (long)&peer, (long)&len);
 		if (n < 0)
 			return;
 		s = find_session(port, &peer, len);

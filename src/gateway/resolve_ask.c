@@ -97,7 +97,7 @@ static long ask_server(struct gateway *g, struct ask *ask, bool is_tcp)
 	if (r >= 0)
 		r = watch_open(g, &ask->watch, fd, is_tcp ? WATCH_ALL : WATCH_IN, ask_ready, ask);
 	if (r < 0) {
-		close_fd(&fd);
+		drop_fd(&fd);
 		return r;
 	}
 	ask->state = is_tcp ? ASK_CONNECTING : ASK_UDP;

@@ -36,7 +36,7 @@ static void read_file(const char *path, struct file *ret)
 			break;
 		ret->len += (size_t)r;
 	}
-	raw1(__NR_close, fd);
+	close_fd(fd);
 	if (ret->len < FILE_MAX)
 		return;
 	while (ret->len > 0 && ret->text[ret->len - 1] != '\n')
@@ -64,7 +64,7 @@ static uint32_t device_of(const char zone[ZONE_MAX])
 	if (fd < 0)
 		return 0;
 	r = raw3(__NR_ioctl, fd, SIOCGIFINDEX_NR, &request);
-	raw1(__NR_close, fd);
+	close_fd(fd);
 	return r < 0 ? 0 : (uint32_t)request.index;
 }
 

@@ -5,18 +5,10 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
-#define AF_INET_NR 2
-#define AF_INET6_NR 10
-#define SOCK_STREAM_NR 1
-#define SOCK_DGRAM_NR 2
+#include "bare/socket.h"
+
 #define SOCK_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
-#define SOL_SOCKET_NR 1
 #define SO_ERROR_NR 4
-#define SO_LINGER_NR 13
-#define SOL_TCP_NR 6
-#define TCP_NODELAY_NR 1
-#define MSG_NOSIGNAL_NR 0x4000
-#define MSG_DONTWAIT_NR 0x40
 
 static uint16_t swap16(uint16_t v)
 {
@@ -71,11 +63,11 @@ long sock_accept(struct gateway *g, int fd)
 	if (r != -EMFILE && r != -ENFILE)
 		return r;
 	/* It would be offered again and again: taken on the spare one, and turned away. */
-	close_fd(&g->spare_fd);
+	drop_fd(&g->spare_fd);
 	one_more = (int)raw_syscall(__NR_accept4, fd, 0, 0, SOCK_FLAGS, 0, 0);
 	if (one_more >= 0)
 		sock_reset_on_close(one_more);
-	close_fd(&one_more);
+	drop_fd(&one_more);
 	g->spare_fd = (int)sock_open(false, false);
 	return r;
 }
@@ -126,13 +118,13 @@ long sock_error(int fd)
 
 long sock_recv(int fd, void *data, size_t len)
 {
-	return raw_syscall(__NR_recvfrom, fd, (long)data, (long)len, MSG_DONTWAIT_NR, 0, 0);
+	return raw_syscall(__NR_recvfrom, fd, (long)data, (long)len, MESSAGE_DONTWAIT, 0, 0);
 }
 
 long sock_send(int fd, const void *data, size_t len)
 {
 	return raw_syscall(__NR_sendto, fd, (long)data, (long)len,
-			   MSG_DONTWAIT_NR | MSG_NOSIGNAL_NR, 0, 0);
+			   MESSAGE_DONTWAIT | MESSAGE_NOSIGNAL, 0, 0);
 }
 
 void sock_no_delay(int fd)

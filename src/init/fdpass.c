@@ -4,9 +4,9 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/raw.h"
+#include "bare/socket.h"
 #include "init/init.h"
-#include "sys/message.h"
-#include "sys/raw.h"
 
 #define FDS_MAX 100
 
@@ -25,7 +25,7 @@ long pass_fds(int socket_fd, const void *data, size_t len, const int *fds, uint3
 		return -E2BIG;
 	if (n_fds) {
 		control.len = 16 + n_fds * sizeof(int);
-		control.level = MESSAGE_SOL_SOCKET;
+		control.level = SOL_SOCKET_NR;
 		control.type = MESSAGE_RIGHTS;
 		memcpy(control.fds, fds, n_fds * sizeof(int));
 		msg.control = &control;

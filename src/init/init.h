@@ -16,10 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format/control.h"
+#include "format/plan.h"
 #include "format/stage.h"
 #include "format/steps.h"
-#include "format/plan.h"
-#include "format/control.h"
 
 #define CTL_FD 0 /* control socket */
 
@@ -76,7 +76,6 @@ struct init {
 void fail(struct init *in, int stage, unsigned op, long negative_errno) __attribute__((noreturn));
 /* Notes the time at which a stage was done. */
 void stamp(struct init *in, int stage);
-uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 const char *str_at(const struct init *in, uint32_t off);
 size_t str_len(const char *s);
 

@@ -16,14 +16,16 @@
 #include <linux/stat.h>
 #include <linux/time.h>
 
+#include "bare/raw.h"
+#include "bare/socket.h"
+#include "bare/wait.h"
 #include "format/janitor.h"
 #include "format/placeholder_mark.h"
-#include "sys/raw.h"
 
 #define LOCK_EX_NB (2 | 4)
 #define LOCK_UN_NR 8
-#define LOCK_TRIES 100 /* in all, a millisecond each */
-#define POLL_IN 1
+#define LOCK_TRIES 100 /* in all */
+#define LOCK_PAUSE_NS 1000000
 
 static void __attribute__((noreturn)) leave(void)
 {
@@ -34,28 +36,21 @@ static void __attribute__((noreturn)) leave(void)
 /* Waits until the sandbox's init is gone, so that no mount covers the names any more. */
 static void wait_for_end(int init_pidfd)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll = { init_pidfd, POLL_IN, 0 };
+	struct poll_entry poll = { init_pidfd, WAIT_IN, 0 };
 
-	while (raw_syscall(__NR_ppoll, (long)&poll, 1, 0, 0, 8, 0) == -EINTR)
+	while (poll_wait(&poll, 1, 0) == -EINTR)
 		;
 }
 
 /* Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. */
 static int is_dismissed(int supervisor_fd)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll[2] = { { CTL_FD, POLL_IN, 0 }, { supervisor_fd, POLL_IN, 0 } };
+	struct poll_entry poll[2] = { { CTL_FD, WAIT_IN, 0 }, { supervisor_fd, WAIT_IN, 0 } };
 	char byte;
 
-	while (raw_syscall(__NR_ppoll, (long)poll, 2, 0, 0, 8, 0) == -EINTR)
+	while (poll_wait(poll, 2, 0) == -EINTR)
 		;
-	return raw_syscall(__NR_recvfrom, CTL_FD, (long)&byte, 1, 0x40 /* MSG_DONTWAIT */, 0, 0) >
-	       0;
+	return raw_syscall(__NR_recvfrom, CTL_FD, (long)&byte, 1, MESSAGE_DONTWAIT, 0, 0) > 0;
 }
 
 /*
@@ -83,12 +78,11 @@ static int is_placeholder(const struct statx *st, int64_t since)
  */
 static int lock_alone(int dir_fd, int *tries)
 {
-	const struct __kernel_timespec pause = { 0, 1000000 };
 
 	while (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0) {
 		if (--*tries < 0)
 			return 0;
-		raw_syscall(__NR_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		sleep_ns(LOCK_PAUSE_NS);
 	}
 	return 1;
 }

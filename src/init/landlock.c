@@ -4,7 +4,7 @@
 
 #include <asm/unistd_64.h>
 
-#include "sys/raw.h"
+#include "bare/raw.h"
 
 #ifndef __NR_landlock_create_ruleset
 #define __NR_landlock_create_ruleset 444

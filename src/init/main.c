@@ -8,17 +8,17 @@
 #include <linux/sched.h>
 #include <linux/time.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/watch/watch.h"
-#include "sys/freestanding.h"
-#include "sys/raw.h"
 
 #ifdef CORDON_FAULT_INJECTION
 long raw_fault_countdown, raw_fault_errno;
 #endif
 
 #define SIGNALS 64
-#define SIG_BLOCK 0
-#define KERNEL_SIGSET_BYTES 8
 
 size_t str_len(const char *s)
 {
@@ -32,14 +32,6 @@ size_t str_len(const char *s)
 const char *str_at(const struct init *in, uint32_t off)
 {
 	return (const char *)in->plan + off;
-}
-
-uint64_t now_ns(void)
-{
-	struct __kernel_timespec ts = { 0, 0 };
-
-	raw_syscall(__NR_clock_gettime, CLOCK_MONOTONIC, (long)&ts, 0, 0, 0, 0);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
 void stamp(struct init *in, int stage)
@@ -70,7 +62,7 @@ static long prefer_as_victim(void)
 	if (fd < 0)
 		return fd;
 	r = raw3(__NR_write, fd, "1000", 4);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return r;
 }
 
@@ -88,7 +80,7 @@ static void prepare_process(struct init *in)
 	} def = { 0, 0, 0, 0 };
 	long r;
 
-	r = raw4(__NR_rt_sigprocmask, SIG_BLOCK, &all, 0, KERNEL_SIGSET_BYTES);
+	r = raw4(__NR_rt_sigprocmask, SIG_BLOCK_NR, &all, 0, KERNEL_SIGSET_BYTES);
 	if (r < 0)
 		fail(in, STAGE_START, STEP_START_SIGNALS, r);
 	for (int sig = 1; sig <= SIGNALS; sig++)

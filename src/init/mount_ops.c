@@ -10,19 +10,16 @@
 #include <linux/random.h>
 #include <linux/stat.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 #include "init/watch/watch.h"
-#include "sys/raw.h"
 
 #define AT_RECURSIVE_TREE 0x8000
 #define PROC_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
 #define PID_FIRST 10000	 /* always five digits: the kernel takes a leading zero for octal */
 #define PID_SPREAD 20000 /* stays below every kernel's kernel.pid_max */
 #define STATX_WANTED (STATX_TYPE | STATX_INO)
-
-static void close_fd(long fd)
-{
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
 
 const char *below_root(const char *path)
 {
@@ -237,7 +234,8 @@ static long new_filesystem(const char *type, const char *const (*options)[2], ui
  */
 static void scatter_pids(int proc_fd)
 {
-	char digits[] = "00000";
+	char digits[8];
+	size_t n;
 	uint16_t number = 0;
 	long fd = raw_syscall(__NR_openat, proc_fd, RAW_ARG("sys/kernel/ns_last_pid"),
 			      O_WRONLY | O_CLOEXEC, 0, 0, 0);
@@ -246,9 +244,8 @@ static void scatter_pids(int proc_fd)
 		return;
 	raw_syscall(__NR_getrandom, RAW_ARG(&number), sizeof(number), GRND_NONBLOCK, 0, 0, 0);
 	number = (uint16_t)(PID_FIRST + number % PID_SPREAD);
-	for (size_t i = sizeof(digits) - 1; i-- > 0; number /= 10)
-		digits[i] = (char)('0' + number % 10);
-	raw_syscall(__NR_write, fd, RAW_ARG(digits), sizeof(digits) - 1, 0, 0, 0);
+	n = append_number(digits, 0, sizeof(digits), number);
+	raw_syscall(__NR_write, fd, RAW_ARG(digits), (long)n, 0, 0, 0);
 	close_fd(fd);
 }
 

@@ -15,25 +15,18 @@
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 
-#include "init/fdpass.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/socket.h"
+#include "bare/wait.h"
 #include "format/gateway.h"
-#include "sys/raw.h"
+#include "init/fdpass.h"
 
-#define AF_INET_NR 2
-#define AF_INET6_NR 10
-#define AF_NETLINK_NR 16
-#define SOCK_STREAM_NR 1
-#define SOCK_DGRAM_NR 2
-#define SOCK_RAW_NR 3
 #define SOCK_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
-#define SOCK_CLOEXEC_NR 02000000
-#define SOL_IPV6_NR 41
 #define IPV6_V6ONLY_NR 26
-#define MSG_DONTWAIT_NR 0x40
 #define DNS_PORT 53
 #define BACKLOG 128
 #define LOOPBACK 1 /* index of the first device of a net namespace */
-#define POLL_IN 0x1
 #define GATEWAY_SECONDS 10
 #define WANTS_PER_TURN 32
 
@@ -159,7 +152,7 @@ static int set_up_routes(struct init *in)
 	if (r < 0)
 		fail(in, STAGE_NET, STEP_NET_ROUTE, r);
 	r = set_up_family((int)fd, AF_INET6_NR);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return r >= 0;
 }
 
@@ -200,15 +193,10 @@ static uint32_t open_listeners(struct init *in, int has_v6, int *ret)
 
 long await_gateway(const struct init *in)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll[2] = { { in->gateway_fd, POLL_IN, 0 }, { CTL_FD, 0, 0 } };
-	const struct {
-		long sec, nsec;
-	} patience = { GATEWAY_SECONDS, 0 };
+	struct poll_entry poll[2] = { { in->gateway_fd, WAIT_IN, 0 }, { CTL_FD, 0, 0 } };
+	const struct duration patience = { GATEWAY_SECONDS, 0 };
 	char byte = 0;
-	long r = raw5(__NR_ppoll, poll, 2, &patience, 0, 8);
+	long r = raw5(__NR_ppoll, poll, 2, &patience, 0, WAIT_SIGSET_BYTES);
 
 	if (r < 0)
 		return r;
@@ -240,14 +228,13 @@ void open_gateway(struct init *in)
 				      0, 0);
 
 		hello.has_v6 = fd >= 0;
-		if (fd >= 0)
-			raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+		close_fd(fd);
 	}
 	r = pass_fds(in->gateway_fd, &hello, sizeof(hello), fds, hello.n_fds);
 	if (r < 0)
 		fail(in, STAGE_NET, STEP_NET_HAND_OVER, r);
 	for (uint32_t i = 0; i < hello.n_fds; i++)
-		raw_syscall(__NR_close, fds[i], 0, 0, 0, 0, 0);
+		close_fd(fds[i]);
 	r = await_gateway(in);
 	if (r < 0)
 		fail(in, STAGE_NET, STEP_NET_AWAIT, r);
@@ -265,8 +252,7 @@ static void answer_want(struct init *in, const struct gateway_want *want)
 
 	if (pass_fds(in->gateway_fd, &hello, sizeof(hello), &fd, fd >= 0) < 0)
 		pass_fds(in->gateway_fd, &hello, sizeof(hello), 0, 0);
-	if (fd >= 0)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 }
 
 void serve_gateway(struct init *in)
@@ -274,13 +260,13 @@ void serve_gateway(struct init *in)
 	for (int i = 0; i < WANTS_PER_TURN; i++) {
 		struct gateway_want want;
 		long n = raw_syscall(__NR_recvfrom, in->gateway_fd, (long)&want, sizeof(want),
-				     MSG_DONTWAIT_NR, 0, 0);
+				     MESSAGE_DONTWAIT, 0, 0);
 
 		if (n == -EAGAIN || n == -EINTR)
 			return;
 		if (n != sizeof(want)) {
 			/* The gateway is gone: so are its listeners. The run goes on without. */
-			raw_syscall(__NR_close, in->gateway_fd, 0, 0, 0, 0, 0);
+			close_fd(in->gateway_fd);
 			in->gateway_fd = -1;
 			return;
 		}

@@ -20,8 +20,9 @@
 #include <linux/fcntl.h>
 #include <linux/mount.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
 #include "init/watch/watch.h"
-#include "sys/raw.h"
 
 #define DETACH 2
 #define LAYERS ".cordon-layers"
@@ -29,11 +30,6 @@
 #define OWN_DIR                                                                                    \
 	LAYERS "/work"                                                                             \
 	       "/work" /* of the kernel, in the layers */
-
-static void close_fd(long fd)
-{
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
 
 static long attach(struct init *in, int mount_fd, const char *name)
 {

@@ -20,21 +20,19 @@
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
+#include "bare/clone.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
 #include "init/broker/broker.h"
 #include "init/files/files.h"
 #include "init/watch/watch.h"
 #include "seccomp/seccomp.h"
-#include "sys/raw.h"
-#include "sys/vfork.h"
 
 #ifndef __NR_landlock_restrict_self
 #define __NR_landlock_restrict_self 446
 #endif
 
-#define SIG_SETMASK 2
-#define SIGKILL_NR 9
-#define SIGCHLD_NR 17 /* the reaper is woken by it */
-#define KERNEL_SIGSET_BYTES 8
 #define ARGS_MAX 65536
 #define FIRST_FD 3 /* after the standard streams */
 #define RLIMIT_NOFILE_NR 7
@@ -194,7 +192,7 @@ static int put_on_layers(struct payload *p)
 	if (r < 0)
 		return give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r);
 	stamp(in, STAGE_LIMITS);
-	r = raw4(__NR_rt_sigprocmask, SIG_SETMASK, &no_signals, 0, KERNEL_SIGSET_BYTES);
+	r = raw4(__NR_rt_sigprocmask, SIG_SETMASK_NR, &no_signals, 0, KERNEL_SIGSET_BYTES);
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, STEP_EXEC_SIGNALS, r);
 	r = in->ruleset_fd < 0 ? 0 : raw2(__NR_landlock_restrict_self, in->ruleset_fd, 0);
@@ -213,7 +211,7 @@ static int put_on_layers(struct payload *p)
 	stamp(in, STAGE_SECCOMP);
 	/* The server has no exec, which would close it. */
 	if (socket_fd > 0 && p->tell_fd >= 0)
-		raw_syscall(__NR_close, socket_fd, 0, 0, 0, 0, 0);
+		close_fd(socket_fd);
 	r = set_limits(in->plan, 1);
 	return r < 0 ? give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r) : 0;
 }
@@ -260,7 +258,7 @@ static void __attribute__((noreturn)) server_main(struct payload *p)
 	    failed)
 		for (;;)
 			raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
-	raw_syscall(__NR_close, p->tell_fd, 0, 0, 0, 0, 0);
+	close_fd(p->tell_fd);
 	serve_files();
 }
 
@@ -278,7 +276,7 @@ static long start_server(struct payload *p)
 	pid = raw_syscall(__NR_clone, SIGCHLD_NR, 0, 0, 0, 0, 0);
 	if (pid == 0)
 		server_main(p);
-	raw_syscall(__NR_close, pipe[1], 0, 0, 0, 0, 0);
+	close_fd(pipe[1]);
 	if (pid > 0) {
 		do
 			n = raw_syscall(__NR_read, pipe[0], RAW_ARG(&report), sizeof(report), 0, 0,
@@ -294,7 +292,7 @@ static long start_server(struct payload *p)
 			give_up(p, STAGE_EXEC, STEP_EXEC_SERVE, -ECHILD);
 		}
 	}
-	raw_syscall(__NR_close, pipe[0], 0, 0, 0, 0, 0);
+	close_fd(pipe[0]);
 	return pid;
 }
 
@@ -349,6 +347,6 @@ void start_payload(struct init *in)
 	release_terminal(in);
 	/* A terminal stays: with nobody inside holding it, it would be hung up for good. */
 	for (int i = 0; i < 3 && !(plan->flags & PLAN_TERMINAL); i++)
-		raw_syscall(__NR_close, in->stdio[i], 0, 0, 0, 0, 0);
-	raw_syscall(__NR_close, in->ruleset_fd, 0, 0, 0, 0, 0);
+		close_fd(in->stdio[i]);
+	close_fd(in->ruleset_fd);
 }

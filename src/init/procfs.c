@@ -5,60 +5,35 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
-#include "sys/raw.h"
-
-struct dir_entry { /* struct linux_dirent64 */
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
-static size_t put_text(char *ret, size_t at, const char *s)
-{
-	while (*s && at < PROC_PATH_MAX - 1)
-		ret[at++] = *s++;
-	ret[at] = 0;
-	return at;
-}
-
-static size_t put_number(char *ret, size_t at, int number)
-{
-	char digits[12] = { 0 }; /* from the right */
-	size_t n = sizeof(digits) - 1;
-
-	do {
-		digits[--n] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number > 0);
-	return put_text(ret, at, digits + n);
-}
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 
 const char *proc_path(int pid, const char *name, char ret[PROC_PATH_MAX])
 {
 	size_t at = 0;
 
 	if (pid > 0) {
-		at = put_number(ret, at, pid);
-		at = put_text(ret, at, "/");
+		at = append_number(ret, at, PROC_PATH_MAX, (unsigned)pid);
+		at = append_text(ret, at, PROC_PATH_MAX, "/");
 	}
-	put_text(ret, at, name);
+	append_text(ret, at, PROC_PATH_MAX, name);
 	return ret;
 }
 
 const char *proc_path_in(int pid, const char *list, int number, const char *name,
 			 char ret[PROC_PATH_MAX])
 {
-	size_t at = put_number(ret, 0, pid);
+	size_t at = append_number(ret, 0, PROC_PATH_MAX, (unsigned)pid);
 
-	at = put_text(ret, at, "/");
-	at = put_text(ret, at, list);
-	at = put_text(ret, at, "/");
-	at = put_number(ret, at, number);
+	at = append_text(ret, at, PROC_PATH_MAX, "/");
+	at = append_text(ret, at, PROC_PATH_MAX, list);
+	at = append_text(ret, at, PROC_PATH_MAX, "/");
+	at = append_number(ret, at, PROC_PATH_MAX, (unsigned)number);
 	if (*name) {
-		at = put_text(ret, at, "/");
-		put_text(ret, at, name);
+		at = append_text(ret, at, PROC_PATH_MAX, "/");
+		append_text(ret, at, PROC_PATH_MAX, name);
 	}
 	return ret;
 }
@@ -73,7 +48,7 @@ long proc_read(int proc_fd, int pid, const char *name, char *ret, size_t size)
 	if (fd < 0)
 		return fd;
 	n = raw_syscall(__NR_read, fd, RAW_ARG(ret), (long)size - 1, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	if (n >= 0)
 		ret[n] = 0;
 	return n;
@@ -83,16 +58,6 @@ static const char *skip_spaces(const char *s)
 {
 	while (*s == ' ' || *s == '\t')
 		s++;
-	return s;
-}
-
-static const char *read_number(const char *s, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (; *s >= '0' && *s <= '9'; s++)
-		value = value * 10 + (uint64_t)(*s - '0');
-	*ret = value;
 	return s;
 }
 
@@ -166,30 +131,26 @@ long proc_lines(int proc_fd, int pid, const char *name, char *text, size_t size,
 			break;
 		}
 	}
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return n < 0 ? n : 0;
 }
 
 static long read_entries(long fd, int *ret, int max)
 {
 	_Alignas(struct dir_entry) char buffer[4096];
+	struct dir_cursor cursor = { .fd = fd, .buffer = buffer, .size = sizeof(buffer) };
+	const struct dir_entry *entry;
 	int count = 0;
-	long n;
 
-	while ((n = raw_syscall(__NR_getdents64, fd, RAW_ARG(buffer), sizeof(buffer), 0, 0, 0)) >
-	       0) {
-		for (long at = 0; at < n;) {
-			const struct dir_entry *entry = (const void *)(buffer + at);
-			uint64_t number;
+	while ((entry = dir_next(&cursor))) {
+		uint64_t number;
 
-			at += entry->len;
-			if (entry->name[0] < '0' || entry->name[0] > '9' || count == max)
-				continue;
-			read_number(entry->name, &number);
-			ret[count++] = (int)number;
-		}
+		if (entry->name[0] < '0' || entry->name[0] > '9' || count == max)
+			continue;
+		read_number(entry->name, &number);
+		ret[count++] = (int)number;
 	}
-	return n < 0 ? n : count;
+	return cursor.len < 0 ? cursor.len : count;
 }
 
 long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max)
@@ -202,6 +163,6 @@ long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max)
 	if (fd < 0)
 		return fd;
 	n = read_entries(fd, ret, max);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return n;
 }

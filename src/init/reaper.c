@@ -13,25 +13,18 @@
 #include <linux/fcntl.h>
 #include <linux/resource.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/broker/broker.h"
 #include "init/tree.h"
 #include "init/watch/watch.h"
-#include "sys/raw.h"
 
-#define SIGTERM_NR 15
-#define SIGCHLD_NR 17
-#define SIGCONT_NR 18
-#define POLL_IN 1
-#define POLL_PRI 2
 #define SFD_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
 #define SIGNALFD_SIGINFO_BYTES 128
 #define NEVER (~(uint64_t)0)
 #define POLLED 6
-
-struct poll_entry {
-	int fd;
-	short events, revents;
-};
 
 static void send_report(struct init *in, uint32_t type)
 {
@@ -119,8 +112,7 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	if (in->scratch)
 		sweep_scratch(in->scratch);
 	/* Nobody is left to change it; the supervisor has the lock as long as it likes. */
-	if (in->lock_fd >= 0)
-		raw_syscall(__NR_close, in->lock_fd, 0, 0, 0, 0, 0);
+	close_fd(in->lock_fd);
 	send_report(in, CONTROL_ENDED);
 	leave();
 }
@@ -181,19 +173,16 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 {
 	char info[SIGNALFD_SIGINFO_BYTES];
 	uint64_t now = now_ns(), end = in->limits.deadline_ns;
-	struct {
-		long sec, nsec;
-	} timeout;
+	struct duration timeout;
 
 	end = end < in->kill_at_ns ? end : in->kill_at_ns;
 	end = end > now ? end - now : 0;
 	end = end < watch_ns ? end : watch_ns;
 	end = in->more_dead ? 0 : end;
-	timeout.sec = (long)(end / 1000000000u);
-	timeout.nsec = (long)(end % 1000000000u);
+	timeout = duration_of(end);
 	for (int i = 0; i < POLLED; i++)
 		poll[i].revents = 0;
-	raw_syscall(__NR_ppoll, (long)poll, POLLED, (long)&timeout, 0, 8, 0);
+	poll_wait(poll, POLLED, &timeout);
 	if (poll[3].revents)
 		end_uncovered(in);
 	if (poll[1].revents || (poll[0].revents && obey(in)))
@@ -215,13 +204,13 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 
 void supervise(struct init *in)
 {
-	struct poll_entry poll[POLLED] = { { CTL_FD, POLL_IN, 0 },
-					   { in->supervisor_fd, POLL_IN, 0 },
-					   { in->signal_fd, POLL_IN, 0 },
-					   { in->mounts_fd, POLL_PRI, 0 },
-					   { in->cgroup_fds[0], POLL_PRI, 0 },
+	struct poll_entry poll[POLLED] = { { CTL_FD, WAIT_IN, 0 },
+					   { in->supervisor_fd, WAIT_IN, 0 },
+					   { in->signal_fd, WAIT_IN, 0 },
+					   { in->mounts_fd, WAIT_PRI, 0 },
+					   { in->cgroup_fds[0], WAIT_PRI, 0 },
 					   /* at level landlock it only listens */
-					   { in->proxy_fd < 0 ? in->gateway_fd : -1, POLL_IN, 0 } };
+					   { in->proxy_fd < 0 ? in->gateway_fd : -1, WAIT_IN, 0 } };
 	int command_ended = 0, none_left;
 
 	if (in->limits.deadline_ns == 0)

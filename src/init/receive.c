@@ -7,14 +7,16 @@
 #include <linux/mman.h>
 #include <linux/prctl.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/socket.h"
+#include "bare/wait.h"
 #include "plan/plan_read.h"
 #include "seccomp/seccomp.h"
-#include "sys/message.h"
-#include "sys/raw.h"
 
 #define PROT_READ_ONLY 0x1
 #define SEEK_TO_END 2
-#define SIGKILL_NR 9
 #define PLAN_FDS 5
 #define COMMON_FDS 2
 #define TERMINAL_FDS 2 /* the same without standard streams */
@@ -45,7 +47,7 @@ static long receive(struct control_order *order, struct fd_control *control, int
 	if (r != sizeof(*order) || (msg.flags & (MESSAGE_CTRUNC | MESSAGE_TRUNC)))
 		return -EBADMSG;
 	if (msg.control_len < offsetof(struct fd_control, fds) || control->type != MESSAGE_RIGHTS ||
-	    control->level != MESSAGE_SOL_SOCKET)
+	    control->level != SOL_SOCKET_NR)
 		return 0;
 	return (long)((control->len - offsetof(struct fd_control, fds)) / sizeof(int));
 }
@@ -60,7 +62,7 @@ int receive_order(struct control_order *order)
 	if (r < 0)
 		return -1;
 	for (long i = 0; i < r; i++)
-		raw_syscall(__NR_close, control.fds[i], 0, 0, 0, 0, 0);
+		close_fd(control.fds[i]);
 	return 1;
 }
 
@@ -78,7 +80,7 @@ static const struct plan_header *map_plan(struct init *in, int fd)
 		fail(in, STAGE_START, STEP_START_PLAN_MAP, address);
 	if (plan_read_check((const void *)address, (size_t)size) != 0)
 		fail(in, STAGE_START, STEP_START_PLAN_CHECK, -EBADMSG);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return (const struct plan_header *)address;
 }
 
@@ -108,13 +110,8 @@ static void receive_mounts(struct init *in)
  */
 static void tie_to_supervisor(struct init *in)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll = { in->supervisor_fd, 1, 0 };
-	const struct {
-		long sec, nsec;
-	} no_time = { 0, 0 };
+	struct poll_entry poll = { in->supervisor_fd, WAIT_IN, 0 };
+	const struct duration no_time = { 0, 0 };
 	long r;
 
 	/* Without a pid namespace init must live on to end its tree: there the other two have to
@@ -124,7 +121,7 @@ static void tie_to_supervisor(struct init *in)
 		if (r < 0)
 			fail(in, STAGE_START, STEP_START_PDEATHSIG, r);
 	}
-	r = raw5(__NR_ppoll, &poll, 1, &no_time, 0, 8);
+	r = raw5(__NR_ppoll, &poll, 1, &no_time, 0, WAIT_SIGSET_BYTES);
 	if (r != 0)
 		fail(in, STAGE_START, STEP_START_SUPERVISOR, r < 0 ? r : -EOWNERDEAD);
 }
@@ -133,7 +130,7 @@ static void tie_to_supervisor(struct init *in)
 static void take_supervisor(struct init *in, int fd)
 {
 	if (in->supervisor_fd >= 0) {
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+		close_fd(fd);
 		return;
 	}
 	in->supervisor_fd = fd;

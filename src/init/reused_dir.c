@@ -18,7 +18,8 @@
 #include <linux/fcntl.h>
 #include <linux/stat.h>
 
-#include "sys/raw.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 
 #define PATH_BYTES 4096
 #define TRIES 8
@@ -29,11 +30,6 @@ static struct {
 	int fd;
 } kept[KEPT_MAX];
 static int n_kept;
-
-static void close_fd(long fd)
-{
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
 
 /* What of @path comes after @dir, if it lies there: "." if it is the same. */
 static const char *rest_of(const char *dir, const char *path)

@@ -16,7 +16,7 @@
 #include <linux/prctl.h>
 #include <linux/securebits.h>
 
-#include "sys/raw.h"
+#include "bare/raw.h"
 
 #define CAPS_MAX 64
 #define LOCKED_SECUREBITS                                                                          \

@@ -17,25 +17,13 @@
 #include <linux/mount.h>
 #include <linux/openat2.h>
 
-#include "init/watch/watch.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 #include "init/mount_ops.h"
-#include "sys/raw.h"
+#include "init/watch/watch.h"
 
 #define MNT_DETACH 2
-
-static char *put_number(char *out, uint64_t value)
-{
-	char digits[20];
-	int n = 0;
-
-	do
-		digits[n++] = (char)('0' + value % 10);
-	while ((value /= 10) != 0);
-	while (n > 0)
-		*out++ = digits[--n];
-	*out = 0;
-	return out;
-}
 
 static void make_root(struct init *in)
 {
@@ -45,11 +33,11 @@ static void make_root(struct init *in)
 	fs = raw2(__NR_fsopen, "tmpfs", FSOPEN_CLOEXEC);
 	if (fs < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_FSOPEN, fs);
-	put_number(number, in->plan->tmpfs_bytes);
+	append_number(number, 0, sizeof(number), in->plan->tmpfs_bytes);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "size", number, 0);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_SIZE, r);
-	put_number(number, in->plan->tmpfs_inodes);
+	append_number(number, 0, sizeof(number), in->plan->tmpfs_inodes);
 	r = raw5(__NR_fsconfig, fs, FSCONFIG_SET_STRING, "nr_inodes", number, 0);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_INODES, r);
@@ -63,7 +51,7 @@ static void make_root(struct init *in)
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_FSMOUNT, r);
 	in->root_fd = (int)r;
-	raw_syscall(__NR_close, fs, 0, 0, 0, 0, 0);
+	close_fd(fs);
 	r = raw5(__NR_move_mount, in->root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_ATTACH, r);
@@ -93,7 +81,7 @@ static void leave_host(struct init *in)
 	r = raw2(__NR_umount2, ".", MNT_DETACH);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_DETACH, r);
-	raw_syscall(__NR_close, in->root_fd, 0, 0, 0, 0, 0);
+	close_fd(in->root_fd);
 	in->root_fd = -1;
 	r = raw1(__NR_chdir, "/");
 	if (r < 0)
@@ -147,7 +135,7 @@ static long enter_cwd(struct init *in)
 	if (fd < 0)
 		return fd;
 	r = raw1(__NR_fchdir, fd);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return r;
 }
 
@@ -162,7 +150,7 @@ void stage_mounts(struct init *in)
 	carry_out(in, in->common_done, plan->n_ops);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		leave_host(in);
-	raw_syscall(__NR_close, in->host_fd, 0, 0, 0, 0, 0);
+	close_fd(in->host_fd);
 	in->host_fd = -1;
 	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0);
 	r = enter_cwd(in);

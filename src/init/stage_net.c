@@ -15,8 +15,9 @@
 #include <linux/if.h>
 #include <linux/sched.h>
 
-#include "sys/raw.h"
-#include "sys/vfork.h"
+#include "bare/clone.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 
 #define SOCK_DGRAM_CLOEXEC (2 | 02000000)
 #define SIOCSIFFLAGS 0x8914
@@ -58,7 +59,7 @@ static long make_namespace(void)
 	net.step = STEP_NET_LOOPBACK;
 	request.ifr_flags = IFF_UP | IFF_RUNNING;
 	r = raw_syscall(__NR_ioctl, fd, SIOCSIFFLAGS, (long)&request, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return r;
 }
 
@@ -75,7 +76,7 @@ static void open_low_ports(void)
 	if (fd < 0)
 		return;
 	raw_syscall(__NR_write, fd, (long)"0", 1, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 }
 
 static int build_net(void *arg)
@@ -113,7 +114,7 @@ void stage_net(struct init *in)
 	announce(&net.is_entered);
 	if (r < 0)
 		fail(in, STAGE_NET, STEP_NET_ENTER, r);
-	raw_syscall(__NR_close, net.pid_fd, 0, 0, 0, 0, 0);
+	close_fd(net.pid_fd);
 	/* It is on its way out; left alone it would look like a process of the guest's. */
 	while (raw_syscall(__NR_wait4, net.pid, 0, WALL, 0, 0, 0) == -EINTR)
 		;

@@ -15,9 +15,9 @@
 #include <linux/fcntl.h>
 #include <linux/prctl.h>
 
-#include "sys/raw.h"
-
-#define SIGKILL_NR 9
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
 
 static long write_file(const char *path, const char *text, size_t len)
 {
@@ -27,7 +27,7 @@ static long write_file(const char *path, const char *text, size_t len)
 	if (fd < 0)
 		return fd;
 	r = raw3(__NR_write, fd, text, len);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	if (r < 0)
 		return r;
 	return (size_t)r == len ? 0 : -EIO;
@@ -58,7 +58,7 @@ static int groups_are_locked(void)
 	if (fd < 0)
 		return 0;
 	raw_syscall(__NR_read, fd, (long)text, sizeof(text) - 1, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return text[0] == 'd';
 }
 

@@ -11,24 +11,14 @@
 #include <asm/unistd_64.h>
 #include <linux/fcntl.h>
 
-#include "sys/raw.h"
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 
 #define PASSES_MAX 100000
 #define ENTRIES_BYTES 4096
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-
-struct entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
-static int is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == 0 || (name[1] == '.' && name[2] == 0));
-}
 
 static long remove_name(long dir, const char *name, int flags)
 {
@@ -41,22 +31,15 @@ static long remove_name(long dir, const char *name, int flags)
  */
 static long open_dir(long parent, const char *name)
 {
-	static const char prefix[] = "/proc/self/fd/";
-	char path[sizeof(prefix) + 10], digits[10], *end = path + sizeof(prefix) - 1;
+	char path[32];
 	long dir, fd = raw_syscall(__NR_openat, parent, (long)name, O_PATH | DIR_FLAGS, 0, 0, 0);
-	int n = 0;
 
 	if (fd < 0)
 		return fd;
-	memcpy(path, prefix, sizeof(prefix));
-	for (long rest = fd; n == 0 || rest; rest /= 10)
-		digits[n++] = (char)('0' + rest % 10);
-	while (n > 0)
-		*end++ = digits[--n];
-	*end = 0;
+	text_number(path, sizeof(path), "/proc/self/fd/", (unsigned long)fd);
 	raw_syscall(__NR_chmod, (long)path, 0700, 0, 0, 0, 0);
 	dir = raw_syscall(__NR_openat, fd, (long)".", DIR_FLAGS, 0, 0, 0);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return dir;
 }
 
@@ -77,32 +60,27 @@ static unsigned empty_dir(long top, long dir, unsigned long *counter)
 {
 	char buffer[ENTRIES_BYTES] __attribute__((aligned(8))) = { 0 };
 	char name[40];
+	struct dir_cursor cursor = { .fd = dir, .buffer = buffer, .size = sizeof(buffer) };
+	const struct dir_entry *e;
 	unsigned done = 0;
-	long n;
 
-	while ((n = raw_syscall(__NR_getdents64, dir, (long)buffer, sizeof(buffer), 0, 0, 0)) > 0)
-		for (long at = 0; at < n;) {
-			const struct entry *e = (const void *)(buffer + at);
-			long sub;
+	while ((e = dir_next(&cursor))) {
+		long sub;
 
-			at += e->len;
-			if (is_dot(e->name))
-				continue;
-			if (remove_name(dir, e->name, 0) >= 0 ||
-			    remove_name(dir, e->name, AT_REMOVEDIR) >= 0) {
-				done++;
-				continue;
-			}
-			/* Moving a directory needs the right to write to it. */
-			sub = open_dir(dir, e->name);
-			if (sub < 0)
-				continue;
-			raw_syscall(__NR_close, sub, 0, 0, 0, 0, 0);
-			new_name(name, (*counter)++);
-			if (raw_syscall(__NR_renameat, dir, (long)e->name, top, (long)name, 0, 0) >=
-			    0)
-				done++;
+		if (remove_name(dir, e->name, 0) >= 0 ||
+		    remove_name(dir, e->name, AT_REMOVEDIR) >= 0) {
+			done++;
+			continue;
 		}
+		/* Moving a directory needs the right to write to it. */
+		sub = open_dir(dir, e->name);
+		if (sub < 0)
+			continue;
+		close_fd(sub);
+		new_name(name, (*counter)++);
+		if (raw_syscall(__NR_renameat, dir, (long)e->name, top, (long)name, 0, 0) >= 0)
+			done++;
+	}
 	return done;
 }
 
@@ -110,30 +88,26 @@ static unsigned empty_dir(long top, long dir, unsigned long *counter)
 static unsigned sweep_pass(long top, unsigned long *counter)
 {
 	char buffer[ENTRIES_BYTES] __attribute__((aligned(8))) = { 0 };
+	struct dir_cursor cursor = { .fd = top, .buffer = buffer, .size = sizeof(buffer) };
+	const struct dir_entry *e;
 	unsigned done = 0;
-	long n;
 
 	raw_syscall(__NR_lseek, top, 0, 0, 0, 0, 0);
-	while ((n = raw_syscall(__NR_getdents64, top, (long)buffer, sizeof(buffer), 0, 0, 0)) > 0)
-		for (long at = 0; at < n;) {
-			const struct entry *e = (const void *)(buffer + at);
-			long dir;
+	while ((e = dir_next(&cursor))) {
+		long dir;
 
-			at += e->len;
-			if (is_dot(e->name))
-				continue;
-			if (remove_name(top, e->name, 0) >= 0) {
-				done++;
-				continue;
-			}
-			dir = open_dir(top, e->name);
-			if (dir >= 0) {
-				done += empty_dir(top, dir, counter);
-				raw_syscall(__NR_close, dir, 0, 0, 0, 0, 0);
-			}
-			if (remove_name(top, e->name, AT_REMOVEDIR) >= 0)
-				done++;
+		if (remove_name(top, e->name, 0) >= 0) {
+			done++;
+			continue;
 		}
+		dir = open_dir(top, e->name);
+		if (dir >= 0) {
+			done += empty_dir(top, dir, counter);
+			close_fd(dir);
+		}
+		if (remove_name(top, e->name, AT_REMOVEDIR) >= 0)
+			done++;
+	}
 	return done;
 }
 
@@ -148,5 +122,5 @@ void sweep_scratch(const char *path)
 	for (int i = 0; i < PASSES_MAX; i++)
 		if (remove_name(AT_FDCWD, path, AT_REMOVEDIR) >= 0 || !sweep_pass(top, &counter))
 			break;
-	raw_syscall(__NR_close, top, 0, 0, 0, 0, 0);
+	close_fd(top);
 }

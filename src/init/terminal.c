@@ -16,8 +16,9 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
-#include "sys/message.h"
-#include "sys/raw.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/socket.h"
 #include "uapi/landlock.h"
 
 #define OPEN_FLAGS (O_RDWR | O_NOCTTY | O_CLOEXEC)
@@ -104,5 +105,5 @@ long take_terminal(struct init *in)
 void release_terminal(struct init *in)
 {
 	if (in->plan->flags & PLAN_TERMINAL)
-		raw_syscall(__NR_close, in->master_fd, 0, 0, 0, 0, 0);
+		close_fd(in->master_fd);
 }

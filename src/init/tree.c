@@ -10,19 +10,19 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/procfs.h"
-#include "sys/raw.h"
 
 #define WNOHANG 1
 #define WALL 0x40000000
-#define SIGKILL_NR 9
 #define TEXT_MAX 4096
 #define REAP_MAX 256
+#define PAUSE_NS 1000000
 #define TURNS_COUNTED 8 /* in which the dead are collected one by one */
 #define TURNS_BUSY 2000 /* after which there is no hurry */
-#define SIGCHLD_NR 17
-#define SIGCONT_NR 18
-#define KERNEL_SIGSET_BYTES 8
 #define THREADS_MAX 4096
 
 #ifndef __NR_pidfd_send_signal
@@ -60,8 +60,7 @@ long tree_open(struct init *in)
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
 		return 0;
 	fd = open_children(in, own_children(in, path));
-	if (fd >= 0)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return fd < 0 ? fd : 0;
 }
 
@@ -88,7 +87,7 @@ static int take_children(struct init *in, const char *path, int *pids, int n)
 			pid = 0;
 		}
 	tree_note_error(in, got);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	return n;
 }
 
@@ -174,7 +173,7 @@ static void signal_one(struct init *in, int pid, int signal, const int *pids, in
 		if (parent == in->own_pid || contains(pids, n, parent))
 			raw_syscall(__NR_pidfd_send_signal, fd, signal, 0, 0, 0, 0);
 	}
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 }
 
 void tree_signal_one(struct init *in, int signal, int i, const int *pids, int n)
@@ -262,9 +261,6 @@ void tree_kill(struct init *in)
 		uintptr_t handler, flags, restorer;
 		uint64_t mask;
 	} ignore = { 1, 0, 0, 0 };
-	const struct {
-		long sec, nsec;
-	} pause = { 0, 1000000 };
 	char path[PROC_PATH_MAX];
 	int ended;
 
@@ -285,6 +281,6 @@ void tree_kill(struct init *in)
 		} while (turn >= TURNS_COUNTED && in->more_dead);
 		/* Some calls cannot be interrupted: who is in one dies when it returns. */
 		if (turn < TURNS_COUNTED || turn > TURNS_BUSY)
-			raw_syscall(__NR_nanosleep, RAW_ARG(&pause), 0, 0, 0, 0, 0);
+			sleep_ns(PAUSE_NS);
 	}
 }

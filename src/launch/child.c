@@ -11,7 +11,7 @@
 #include <linux/fcntl.h>
 #include <linux/prctl.h>
 
-#include "sys/raw.h"
+#include "bare/raw.h"
 
 /* What init needs inside its own user namespace, and drops again before the command runs. */
 static const unsigned char kept_caps[] = {

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bare/text.h"
 #include "base/ascii.h"
 
 /* A decimal number of at most five digits without leading zeros, at most @max. -1 if it is none. */
@@ -33,16 +34,7 @@ static inline char *text_put(char *out, const char *text)
 
 static inline char *text_put_number(char *out, uint64_t value)
 {
-	char digits[20];
-	size_t n = 0;
-
-	do {
-		digits[n++] = (char)('0' + value % 10);
-		value /= 10;
-	} while (value);
-	while (n)
-		*out++ = digits[--n];
-	return out;
+	return out + put_digits(out, value);
 }
 
 #endif

@@ -12,8 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "bare/raw.h"
 #include "base/macros.h"
-#include "sys/raw.h"
 #include "uapi/landlock.h"
 
 #ifndef __NR_landlock_create_ruleset

@@ -14,8 +14,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "sys/raw.h"
-#include "sys/vfork.h"
+#include "bare/clone.h"
+#include "bare/raw.h"
 
 #define VFORK_STACK_BYTES 8192 /* a few frames of system calls */
 

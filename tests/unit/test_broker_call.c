@@ -177,8 +177,6 @@ static void check_split(const char *path, const char *dir, const char *name)
 
 static void test_text(void)
 {
-	char text[32];
-
 	check_split("/a/b", "/a", "b");
 	check_split("/a", "", "a");
 	check_split("/a/b (deleted)", "/a", "b (deleted)");
@@ -187,10 +185,6 @@ static void test_text(void)
 	check_split("pipe:[1]", NULL, NULL);
 	check_split("(unreachable)/a", NULL, NULL);
 	check_split("", NULL, NULL);
-	broker_number("fd/", 0, text);
-	CHECK_STR(text, "fd/0");
-	broker_number("", 4294967295u, text);
-	CHECK_STR(text, "4294967295");
 }
 
 TAP_MAIN(test_chmod, test_chown, test_times, test_refused, test_convert, test_modes, test_aliases,

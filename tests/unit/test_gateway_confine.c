@@ -5,6 +5,7 @@
  * outside (the positive control) and ends the process or is refused inside. The gateway is a
  * program of its own, so its source is part of the test.
  */
+#include "bare/fd.c"
 #include "gateway/confine.c"
 
 #include <arpa/inet.h>

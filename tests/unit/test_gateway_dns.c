@@ -119,7 +119,7 @@ long watch_open(struct gateway *gw, struct watch *w, int fd, uint32_t events,
 	return 0;
 }
 
-void close_fd(int *fd)
+void drop_fd(int *fd)
 {
 	if (*fd >= 0)
 		is_closed[*fd] = true;
@@ -129,7 +129,7 @@ void close_fd(int *fd)
 void watch_close(struct gateway *gw, struct watch *w)
 {
 	(void)gw;
-	close_fd(&w->fd);
+	drop_fd(&w->fd);
 }
 
 int watch_release(struct gateway *gw, struct watch *w)

@@ -113,7 +113,7 @@ long sock_error(int fd)
 	return sock_of(fd)->is_refused ? -ECONNREFUSED : 0;
 }
 
-void close_fd(int *fd)
+void drop_fd(int *fd)
 {
 	CHECK(sock_of(*fd)->is_open);
 	sock_of(*fd)->is_open = false;
@@ -133,7 +133,7 @@ void watch_close(struct gateway *gw, struct watch *w)
 {
 	(void)gw;
 	if (w->fd >= 0)
-		close_fd(&w->fd);
+		drop_fd(&w->fd);
 }
 
 void wake_at(struct gateway *gw, uint64_t when_ns)

@@ -33,20 +33,22 @@
 #include <linux/openat2.h>
 #include <linux/sched.h>
 
+#include "bare/clone.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/socket.h"
+#include "bare/text.h"
+#include "bare/wait.h"
 #include "init/broker/broker.h"
 #include "init/broker/parts.h"
 #include "seccomp/seccomp.h"
-#include "sys/raw.h"
 #include "uapi/landlock.h"
 
 #define PROC_MAGIC 0x9fa0
 #define SOCKET_TYPE (5 | 02000000) /* SEQPACKET, CLOEXEC */
-#define AF_UNIX_NR 1
-#define AF_INET_NR 2
 #define STACK_BYTES 32768
+#define STOP_PAUSE_NS 1000000
 #define STOP_TRIES 1000
-#define THREAD_FLAGS                                                                               \
-	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM)
 #define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
 
 static struct broker_root roots[BROKER_ROOTS_MAX]; /* by itself: zeroes take no room in the image */
@@ -57,13 +59,6 @@ static struct broker broker = { .proc_fd = -1,
 				.proxy_fd = -1,
 				.gateway_fd = -1,
 				.roots = roots };
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
-	*fd = -1;
-}
 
 /* /proc must be procfs, and its numbers the ones we are told. */
 static int open_proc(struct broker *b)
@@ -77,7 +72,7 @@ static int open_proc(struct broker *b)
 			       O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (b->proc_fd < 0 || raw2(__NR_fstatfs, b->proc_fd, fs) < 0 || fs[0] != PROC_MAGIC)
 		return 0;
-	broker_number("", (uint32_t)raw0(__NR_getpid), own);
+	text_number(own, sizeof(own), "", (uint32_t)raw0(__NR_getpid));
 	n = raw4(__NR_readlinkat, b->proc_fd, "self", seen, sizeof(seen));
 	if (n <= 0 || (size_t)n != str_len(own))
 		return 0;
@@ -107,7 +102,7 @@ static int find_root(const struct init *in, const struct plan_op *op, struct bro
 	if (fd < 0)
 		return 0;
 	r = broker_stat(fd, "", &st);
-	close_fd(&fd);
+	drop_fd(&fd);
 	if (r < 0)
 		return 0;
 	*ret = (struct broker_root){ st.stx_ino, st.stx_dev_major, st.stx_dev_minor };
@@ -123,34 +118,6 @@ static void find_roots(const struct init *in, struct broker *b)
 		    find_root(in, &ops[i], &b->roots[b->n_roots]))
 			b->n_roots++;
 	}
-}
-
-/* Returns in the new thread's stead only when @fn does, and then ends it. */
-static long start_thread(void *stack_top, int (*fn)(void *), void *arg)
-{
-	register long no_tid __asm__("r10") = 0;
-	register long no_tls __asm__("r8") = 0;
-	register int (*call)(void *) __asm__("r12") = fn;
-	register void *call_arg __asm__("r13") = arg;
-	long ret;
-
-	__asm__ volatile("syscall\n\t"
-			 "test %%rax, %%rax\n\t"
-			 "jnz 1f\n\t"
-			 "xor %%ebp, %%ebp\n\t"
-			 "mov %%r13, %%rdi\n\t"
-			 "call *%%r12\n\t"
-			 "xor %%edi, %%edi\n\t"
-			 "mov %[nr_exit], %%eax\n\t"
-			 "syscall\n\t"
-			 "hlt\n"
-			 "1:"
-			 : "=a"(ret)
-			 : "a"((long)__NR_clone), "D"((long)THREAD_FLAGS), "S"(stack_top), "d"(0L),
-			   "r"(no_tid), "r"(no_tls), "r"(call),
-			   "r"(call_arg), [nr_exit] "i"(__NR_exit)
-			 : "rcx", "r11", "memory");
-	return ret;
 }
 
 /* What connect() needs. The listener was made by the supervisor, whose plan names its port. */
@@ -201,7 +168,7 @@ long broker_prepare(struct init *in)
 	if (raw_fault_countdown > 0 && --raw_fault_countdown == 0)
 		return -raw_fault_errno;
 #endif
-	r = start_thread(stack + sizeof(stack), broker_main, b);
+	r = clone_thread(stack, sizeof(stack), broker_main, b);
 	return r < 0 ? r : 0;
 }
 
@@ -212,16 +179,12 @@ int broker_socket(void)
 
 void broker_release(void)
 {
-	close_fd(&broker.child_socket);
+	drop_fd(&broker.child_socket);
 }
 
 void broker_stop(void)
 {
-	const struct {
-		long sec, nsec;
-	} pause = { 0, 1000000 };
-
 	__atomic_store_n(&broker.stopping, 1, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < STOP_TRIES && __atomic_load_n(&broker.busy, __ATOMIC_SEQ_CST); i++)
-		raw_syscall(__NR_nanosleep, (long)&pause, 0, 0, 0, 0, 0);
+		sleep_ns(STOP_PAUSE_NS);
 }

@@ -226,18 +226,3 @@ char *broker_split(char *path)
 	*last = 0;
 	return last + 1;
 }
-
-void broker_number(const char *prefix, uint32_t number, char *ret)
-{
-	char digits[10];
-	int n = 0;
-
-	while (*prefix)
-		*ret++ = *prefix++;
-	do
-		digits[n++] = (char)('0' + number % 10);
-	while ((number /= 10) != 0);
-	while (n > 0)
-		*ret++ = digits[--n];
-	*ret = 0;
-}

@@ -36,20 +36,18 @@
 #include <linux/fcntl.h>
 #include <linux/ioctl.h>
 
+#include "bare/fd.h"
+#include "bare/socket.h"
+#include "bare/text.h"
+#include "bare/wait.h"
+#include "format/gateway.h"
 #include "init/broker/parts.h"
 #include "init/broker/thread_raw.h"
 #include "init/fdpass.h"
-#include "format/gateway.h"
 
 #define FAMILY_INET 2
 #define STREAM_NONBLOCK (1 | 04000 | 02000000) /* SOCK_STREAM, _NONBLOCK, _CLOEXEC */
 #define ACCEPT_NONBLOCK (04000 | 02000000)
-#define SOL_SOCKET_NR 1
-#define SO_LINGER_NR 13
-#define IPPROTO_TCP_NR 6
-#define TCP_NODELAY_NR 1
-#define POLL_IN 0x1
-#define POLL_OUT 0x4
 #define STRANGERS_MAX 64      /* that one request, or one look, deals with */
 #define PATIENCE_NS 500000000 /* for our own connection to our own listener */
 #define GATEWAY_PATIENCE_NS 100000000
@@ -60,20 +58,13 @@ struct inet_address {
 	uint8_t zero[8];
 };
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
-	*fd = -1;
-}
-
 /* With a reset, so that neither side keeps anything of it. */
 static void turn_away(int fd)
 {
 	const int no_linger[2] = { 1, 0 };
 
 	thread5(__NR_setsockopt, fd, SOL_SOCKET_NR, SO_LINGER_NR, no_linger, sizeof(no_linger));
-	close_fd(&fd);
+	drop_fd(&fd);
 }
 
 /* The next connection in the queue and whose it is; -EAGAIN if there is none. */
@@ -104,20 +95,14 @@ long broker_turn_away(const struct broker *b)
 
 static int wait_for(int fd, short events, uint64_t until_ns)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll = { fd, events, 0 };
-	struct {
-		long sec, nsec;
-	} rest;
+	struct poll_entry poll = { fd, events, 0 };
+	struct duration timeout;
 	uint64_t now = now_ns();
 
 	if (now >= until_ns)
 		return 0;
-	rest.sec = (long)((until_ns - now) / 1000000000u);
-	rest.nsec = (long)((until_ns - now) % 1000000000u);
-	return thread5(__NR_ppoll, &poll, 1, &rest, 0, 8) == 1;
+	timeout = duration_of(until_ns - now);
+	return poll_wait(&poll, 1, &timeout) == 1;
 }
 
 /*
@@ -132,7 +117,7 @@ static long accept_own(const struct broker *b, const struct inet_address *own)
 		struct inet_address peer = { 0, 0, { 0 }, { 0 } };
 		long fd = accept_next(b, &peer);
 
-		if (fd == -EAGAIN && wait_for(b->proxy_fd, POLL_IN, until_ns))
+		if (fd == -EAGAIN && wait_for(b->proxy_fd, WAIT_IN, until_ns))
 			continue;
 		if (fd < 0)
 			return fd;
@@ -180,18 +165,18 @@ static long look_at_socket(int task_fd, int fd)
 
 	if (fd < 0)
 		return -EBADF;
-	broker_number("fd/", (uint32_t)fd, name);
+	text_number(name, sizeof(name), "fd/", (uint32_t)fd);
 	n = thread4(__NR_readlinkat, task_fd, name, text, sizeof(text));
 	if (n < 0)
 		return n == -ENOENT ? -EBADF : -EACCES;
 	if (!broker_is_socket(text, (size_t)n))
 		return -ENOTSOCK;
-	broker_number("fdinfo/", (uint32_t)fd, name);
+	text_number(name, sizeof(name), "fdinfo/", (uint32_t)fd);
 	info_fd = thread4(__NR_openat, task_fd, name, O_RDONLY | O_CLOEXEC, 0);
 	if (info_fd < 0)
 		return info_fd == -ENOENT ? -EBADF : -EACCES;
 	n = thread3(__NR_read, info_fd, text, sizeof(text));
-	raw_syscall(__NR_close, info_fd, 0, 0, 0, 0, 0);
+	close_fd(info_fd);
 	return n < 0 ? -EBADF : broker_read_flags(text, (size_t)n);
 }
 
@@ -207,7 +192,7 @@ static long read_destination(const struct broker *b, int task_fd, const struct s
 	if (mem_fd < 0)
 		return -EACCES;
 	n = len ? thread4(__NR_pread64, mem_fd, address, len, data->args[1]) : 0;
-	raw_syscall(__NR_close, mem_fd, 0, 0, 0, 0, 0);
+	close_fd(mem_fd);
 	return n == len ? broker_read_destination(address, (size_t)len, b->proxy_port) : -EFAULT;
 }
 
@@ -217,7 +202,7 @@ static long give_to_gateway(const struct broker *b, int fd)
 	const struct gateway_hello hello = { .n_fds = 1 };
 	long r = pass_fds(b->gateway_fd, &hello, sizeof(hello), &fd, 1);
 
-	if (r == -EAGAIN && wait_for(b->gateway_fd, POLL_OUT, now_ns() + GATEWAY_PATIENCE_NS))
+	if (r == -EAGAIN && wait_for(b->gateway_fd, WAIT_OUT, now_ns() + GATEWAY_PATIENCE_NS))
 		r = pass_fds(b->gateway_fd, &hello, sizeof(hello), &fd, 1);
 	return r;
 }
@@ -237,7 +222,7 @@ static long hand_out(const struct broker *b, const struct seccomp_notif *notif, 
 	long r = 0;
 
 	/* Many programs set it before they connect, and nobody minds it. */
-	thread5(__NR_setsockopt, pair[0], IPPROTO_TCP_NR, TCP_NODELAY_NR, &on, sizeof(on));
+	thread5(__NR_setsockopt, pair[0], SOL_TCP_NR, TCP_NODELAY_NR, &on, sizeof(on));
 	if (!(flags & O_NONBLOCK))
 		r = thread3(__NR_fcntl, pair[0], F_SETFL, 0);
 	if (r == 0)
@@ -268,7 +253,7 @@ long broker_connect(const struct broker *b, const struct seccomp_notif *notif, i
 	if (r < 0)
 		turn_away(pair[0]);
 	else
-		close_fd(&pair[0]);
-	close_fd(&pair[1]);
+		drop_fd(&pair[0]);
+	drop_fd(&pair[1]);
 	return r < 0 ? -ECONNREFUSED : 0;
 }

@@ -6,8 +6,9 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/raw.h"
+#include "bare/socket.h"
 #include "init/broker/thread_raw.h"
-#include "sys/message.h"
 
 long broker_send_fd(int socket_fd, int fd)
 {
@@ -35,7 +36,7 @@ long broker_receive_fd(int socket_fd)
 
 	if (r < 0)
 		return r;
-	if (r != 1 || control.len != ONE_FD_LEN || control.level != MESSAGE_SOL_SOCKET ||
+	if (r != 1 || control.len != ONE_FD_LEN || control.level != SOL_SOCKET_NR ||
 	    control.type != MESSAGE_RIGHTS)
 		return -EBADMSG;
 	return control.fd;

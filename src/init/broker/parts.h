@@ -81,8 +81,6 @@ long broker_check_type(uint32_t object_mode);
 int broker_fd_alias(const char *path);
 /* Cuts an absolute path before its last name, which it returns; NULL if there is none. */
 char *broker_split(char *path);
-/* "@prefix@number" in @ret, which has room for the prefix and 11 bytes more. */
-void broker_number(const char *prefix, uint32_t number, char *ret);
 
 /* addr.c: nothing but arithmetic. */
 enum broker_destination {

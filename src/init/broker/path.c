@@ -13,18 +13,14 @@
 #include <linux/fcntl.h>
 #include <linux/openat2.h>
 
+#include "bare/fd.h"
+#include "bare/text.h"
 #include "init/broker/thread_raw.h"
 
 #define PIN (O_PATH | O_CLOEXEC)
 #define STATX_WANTED (STATX_TYPE | STATX_MODE | STATX_INO)
 #define DEPTH_MAX 1024 /* directories above an object; deeper ones are refused */
 #define TRIES 3	       /* a rename in the middle of a check looks like a wrong object */
-
-static void close_fd(long fd)
-{
-	if (fd >= 0)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
 
 long broker_stat(int fd, const char *name, struct statx *ret)
 {
@@ -89,7 +85,7 @@ static long open_parent(const struct broker *b, int object_fd, const struct stat
 	char *name;
 	long n, fd, r;
 
-	broker_number("", (uint32_t)object_fd, number);
+	text_number(number, sizeof(number), "", (uint32_t)object_fd);
 	n = thread4(__NR_readlinkat, b->self_fds, number, path, sizeof(path) - 1);
 	if (n < 0)
 		return n;
@@ -145,7 +141,7 @@ long broker_open_guest_fd(int task_fd, int fd)
 
 	if (fd < 0)
 		return -EBADF;
-	broker_number("fd/", (uint32_t)fd, name);
+	text_number(name, sizeof(name), "fd/", (uint32_t)fd);
 	r = thread4(__NR_openat, task_fd, name, PIN, 0);
 	return r == -ENOENT ? -EBADF : r;
 }

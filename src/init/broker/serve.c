@@ -7,19 +7,14 @@
 #include <linux/fcntl.h>
 #include <linux/ioctl.h>
 
+#include "bare/fd.h"
+#include "bare/text.h"
+#include "bare/wait.h"
 #include "init/broker/parts.h"
 #include "init/broker/thread_raw.h"
 
 #define TIME_OMIT ((1l << 30) - 2l)
-#define POLL_IN 0x1
 #define PAUSE_NS 100000000 /* when connections cannot be taken: no descriptors, no memory */
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		raw_syscall(__NR_close, *fd, 0, 0, 0, 0, 0);
-	*fd = -1;
-}
 
 static int is_valid(const struct broker *b, uint64_t id)
 {
@@ -71,7 +66,7 @@ static long copy_memory(int task_fd, struct request *req)
 		r = copy_times(mem_fd, &req->call, req->times);
 	if (r == 0 && !req->call.by_fd)
 		r = copy_path(mem_fd, req->call.path, req->path);
-	close_fd(&mem_fd);
+	drop_fd(&mem_fd);
 	return r;
 }
 
@@ -90,7 +85,7 @@ static long change(const struct broker *b, const struct request *req, int object
 		r = broker_check_mode(st.stx_mode, call->mode);
 		if (r < 0)
 			return r;
-		broker_number("", (uint32_t)object_fd, number);
+		text_number(number, sizeof(number), "", (uint32_t)object_fd);
 		return thread3(__NR_fchmodat, b->self_fds, number, call->mode);
 	case BROKER_CHOWN:
 		if ((call->uid != BROKER_NO_ID && call->uid != b->uid) ||
@@ -129,15 +124,15 @@ static long handle_task(const struct broker *b, uint64_t id, int task_fd, struct
 		return base_fd;
 	/* It waited all the while, so what was read is what it asked. */
 	if (!is_valid(b, id)) {
-		close_fd(&base_fd);
+		drop_fd(&base_fd);
 		return -EPERM;
 	}
 	object_fd = (int)broker_open_object(base_fd, &req->call, req->path);
-	close_fd(&base_fd);
+	drop_fd(&base_fd);
 	if (object_fd < 0)
 		return object_fd;
 	r = change(b, req, object_fd);
-	close_fd(&object_fd);
+	drop_fd(&object_fd);
 	return r;
 }
 
@@ -152,7 +147,7 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 		return r;
 	if (notif->pid == 0)
 		return -EPERM; /* not visible from here */
-	broker_number("", notif->pid, name);
+	text_number(name, sizeof(name), "", notif->pid);
 	task_fd = (int)thread4(__NR_openat, b->proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (task_fd < 0)
 		return -EPERM;
@@ -160,7 +155,7 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 		r = handle_task(b, notif->id, task_fd, &req);
 	else
 		r = is_valid(b, notif->id) ? broker_connect(b, notif, task_fd) : -EPERM;
-	close_fd(&task_fd);
+	drop_fd(&task_fd);
 	return r;
 }
 
@@ -201,23 +196,17 @@ static long serve(struct broker *b)
  */
 static long await_request(const struct broker *b)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll[2] = { { b->listener_fd, POLL_IN, 0 }, { b->proxy_fd, POLL_IN, 0 } };
-	const struct {
-		long sec, nsec;
-	} pause = { 0, PAUSE_NS };
+	struct poll_entry poll[2] = { { b->listener_fd, WAIT_IN, 0 }, { b->proxy_fd, WAIT_IN, 0 } };
+	const struct duration pause = duration_of(PAUSE_NS);
 
 	for (;;) {
 		/* Without the second nobody is turned away for a moment. */
-		long r = thread5(__NR_ppoll, poll, poll[1].fd < 0 ? 1 : 2,
-				 poll[1].fd < 0 ? &pause : 0, 0, 8);
+		long r = poll[1].fd < 0 ? poll_wait(poll, 1, &pause) : poll_wait(poll, 2, 0);
 
 		if (r < 0 && r != -EINTR)
 			return r;
 		if (r > 0 && poll[0].revents)
-			return poll[0].revents & POLL_IN ? 0 : -ENOENT;
+			return poll[0].revents & WAIT_IN ? 0 : -ENOENT;
 		poll[1].fd = poll[1].fd < 0 || broker_turn_away(b) == 0 ? b->proxy_fd : -1;
 	}
 }
@@ -228,13 +217,13 @@ int broker_main(void *arg)
 
 	/* Ends without one when the command's process has executed or died and had none to send. */
 	b->listener_fd = (int)broker_receive_fd(b->socket_fd);
-	close_fd(&b->socket_fd);
+	drop_fd(&b->socket_fd);
 	while (b->listener_fd >= 0) {
 		if (b->proxy_fd >= 0 && await_request(b) < 0)
 			break;
 		if (serve(b) < 0)
 			break;
 	}
-	close_fd(&b->listener_fd);
+	drop_fd(&b->listener_fd);
 	return 0;
 }

@@ -6,7 +6,7 @@
 #ifndef INIT_BROKER_THREAD_RAW_H
 #define INIT_BROKER_THREAD_RAW_H
 
-#include "sys/raw.h"
+#include "bare/raw.h"
 
 #define thread_call(nr, a, b, c, d, e)                                                             \
 	raw_syscall(nr, RAW_ARG(a), RAW_ARG(b), RAW_ARG(c), RAW_ARG(d), RAW_ARG(e), 0)

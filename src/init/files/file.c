@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the server does with one file or one name. */
-#include "init/init.h"
 #include "init/files/server.h"
+#include "init/init.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/stat.h>
 
-#include "sys/raw.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 
 #ifndef AT_EMPTY_PATH
 #define AT_EMPTY_PATH 0x1000
@@ -76,7 +77,7 @@ long serve_read(struct server *s)
 	r = check_regular(fd, &st);
 	if (r == 0)
 		r = read_on(s, fd);
-	serve_close(fd);
+	close_fd(fd);
 	return r;
 }
 
@@ -133,7 +134,7 @@ static long open_to_write(struct server *s, struct statx *st)
 	if (r == 0 && st->stx_size && !(request->flags & CORDON_FILES_APPEND))
 		r = raw_syscall(__NR_ftruncate, fd, 0, 0, 0, 0, 0);
 	if (r < 0) {
-		serve_close(fd);
+		close_fd(fd);
 		return r;
 	}
 	return fd;
@@ -170,7 +171,7 @@ long serve_write(struct server *s)
 	}
 	if (r == 0 && s->request.mode && (st.stx_mode & 07777) != s->request.mode)
 		r = raw_syscall(__NR_fchmod, fd, s->request.mode, 0, 0, 0, 0);
-	serve_close(fd);
+	close_fd(fd);
 	return r;
 }
 

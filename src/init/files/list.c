@@ -5,15 +5,17 @@
  * Each directory is read once, from beginning to end, so that nothing is told twice. The
  * directories in it are noted, and visited afterwards.
  */
-#include "init/init.h"
 #include "init/files/server.h"
+#include "init/init.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/stat.h>
 
-#include "sys/raw.h"
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 
 #define TYPE_SHIFT 12 /* from an entry's type to st_mode */
 
@@ -60,7 +62,7 @@ struct listing {
 };
 
 /* 1 if it is a directory, 0 if not, -ENOENT if it is gone. */
-static long put_entry(struct listing *l, long dir, const struct serve_entry *e,
+static long put_entry(struct listing *l, long dir, const struct dir_entry *e,
 		      const struct serve_level *level)
 {
 	const struct serve_walk *w = &l->s->walk;
@@ -87,28 +89,23 @@ static long put_entry(struct listing *l, long dir, const struct serve_entry *e,
 static long list_dir(struct listing *l, long dir, const struct serve_level *level, int notes)
 {
 	struct serve_walk *w = &l->s->walk;
-	long n, r;
+	struct dir_cursor cursor = walk_entries(w, dir);
+	const struct dir_entry *e;
+	long r;
 
-	while ((n = raw_syscall(__NR_getdents64, dir, RAW_ARG(w->entries), sizeof(w->entries), 0, 0,
-				0)) > 0)
-		for (long at = 0; at < n;) {
-			const struct serve_entry *e = (const void *)(w->entries + at);
-
-			at += e->len;
-			if (serve_is_dot(e->name))
-				continue;
-			if (l->left == 0)
-				return 1;
-			r = put_entry(l, dir, e, level);
-			if (r < 0)
-				continue;
-			l->left--;
-			if (r > 0 && notes)
-				r = walk_note(w, e->name);
-			if (r < 0)
-				return r;
-		}
-	return n;
+	while ((e = dir_next(&cursor))) {
+		if (l->left == 0)
+			return 1;
+		r = put_entry(l, dir, e, level);
+		if (r < 0)
+			continue;
+		l->left--;
+		if (r > 0 && notes)
+			r = walk_note(w, e->name);
+		if (r < 0)
+			return r;
+	}
+	return cursor.len;
 }
 
 /* Appends the name of a directory in @level, and a slash. */
@@ -129,7 +126,7 @@ static int can_search(long dir)
 {
 	long fd = raw_syscall(__NR_openat, dir, RAW_ARG("."), O_PATH | O_CLOEXEC, 0, 0, 0);
 
-	serve_close(fd);
+	close_fd(fd);
 	return fd >= 0;
 }
 
@@ -149,13 +146,13 @@ static long visit(struct listing *l, uint32_t name, int notes)
 	}
 	r = extend(w, &w->levels[w->depth], w->names + name, &there);
 	if (r < 0) {
-		serve_close(fd);
+		close_fd(fd);
 		return r;
 	}
 	/* Nothing in it can be visited, and there would be no way back. */
 	if (!can_search(fd)) {
 		r = list_dir(l, fd, &there, 0);
-		serve_close(fd);
+		close_fd(fd);
 		walk_forget(w, name);
 		return r;
 	}

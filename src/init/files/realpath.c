@@ -13,7 +13,7 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
-#include "sys/raw.h"
+#include "bare/raw.h"
 
 #define LINKS_MAX 40 /* as the kernel */
 

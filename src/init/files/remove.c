@@ -6,15 +6,18 @@
  * be removed, is found out before anything in it is gone. What cannot be removed does not keep the
  * rest from it; the first error is the answer.
  */
-#include "init/init.h"
 #include "init/files/server.h"
+#include "init/init.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/stat.h>
 
-#include "sys/raw.h"
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 
 #ifndef AT_EMPTY_PATH
 #define AT_EMPTY_PATH 0x1000
@@ -69,14 +72,14 @@ static long open_to_empty(const struct server *s, long dir, const char *name)
 		return fd;
 	r = serve_statx(fd, "", AT_EMPTY_PATH, &st);
 	if (r == 0 && st.stx_uid == s->uid && (st.stx_mode & 0700) != 0700) {
-		serve_fd_path(fd, path);
+		text_number(path, sizeof(path), "/proc/self/fd/", (unsigned long)fd);
 		/* If this fails the next step does, too. */
 		raw_syscall(__NR_fchmodat, AT_FDCWD, RAW_ARG(path), (st.stx_mode & 07777) | 0700, 0,
 			    0, 0);
 	}
 	if (r == 0)
 		r = serve_open_dir(fd, ".");
-	serve_close(fd);
+	close_fd(fd);
 	return r;
 }
 
@@ -93,27 +96,21 @@ static void note_error(struct removal *rm, long r)
 static void empty_dir(struct removal *rm)
 {
 	struct serve_walk *w = &rm->s->walk;
-	long n;
+	struct dir_cursor cursor = walk_entries(w, w->fd);
+	const struct dir_entry *e;
 
 	raw_syscall(__NR_lseek, w->fd, 0, 0, 0, 0, 0);
-	while ((n = raw_syscall(__NR_getdents64, w->fd, RAW_ARG(w->entries), sizeof(w->entries), 0,
-				0, 0)) > 0)
-		for (long at = 0; at < n;) {
-			const struct serve_entry *e = (const void *)(w->entries + at);
-			long r;
+	while ((e = dir_next(&cursor))) {
+		long r = e->type == TYPE_DIR ? remove_dir(w->fd, e->name)
+					     : remove_plainly(w->fd, e->name);
 
-			at += e->len;
-			if (serve_is_dot(e->name))
-				continue;
-			r = e->type == TYPE_DIR ? remove_dir(w->fd, e->name)
-						: remove_plainly(w->fd, e->name);
-			if (is_full(r))
-				r = walk_note(w, e->name);
-			if (r < 0 && r != -ENOENT)
-				note_error(rm, r);
-		}
-	if (n < 0)
-		note_error(rm, n);
+		if (is_full(r))
+			r = walk_note(w, e->name);
+		if (r < 0 && r != -ENOENT)
+			note_error(rm, r);
+	}
+	if (cursor.len < 0)
+		note_error(rm, cursor.len);
 }
 
 /* Goes into the directory @name, which was full. */
@@ -232,10 +229,10 @@ static int holds_cwd(const struct serve_id *id)
 			break;
 		last = now;
 		up = raw_syscall(__NR_openat, fd, RAW_ARG(".."), O_PATH | O_CLOEXEC, 0, 0, 0);
-		serve_close(fd);
+		close_fd(fd);
 		fd = up;
 	}
-	serve_close(fd);
+	close_fd(fd);
 	return found;
 }
 
@@ -272,7 +269,7 @@ long serve_remove(struct server *s)
 	if (S_ISDIR(st.stx_mode) && holds_cwd(&id))
 		return -EBUSY;
 	name = split(s->path);
-	if (serve_is_dot(name))
+	if (is_dot(name))
 		return -EINVAL;
 	parent = s->path;
 	if (name == s->path)
@@ -285,6 +282,6 @@ long serve_remove(struct server *s)
 		return dir;
 	r = s->request.flags & CORDON_FILES_RECURSIVE ? remove_tree(s, dir, name)
 						      : remove_plainly(dir, name);
-	serve_close(dir);
+	close_fd(dir);
 	return r;
 }

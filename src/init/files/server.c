@@ -5,34 +5,24 @@
  * Should: answer every request of the right form, whatever is in the way of it.
  * Mustn't: go on after one that is not: where the next one begins is not known then.
  */
-#include "init/init.h"
 #include "init/files/files.h"
 #include "init/files/server.h"
+#include "init/init.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/mman.h>
 
-#include "sys/raw.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
 
 #define STDIN_FD 0
 #define STDOUT_FD 1
-#define SIG_SETMASK 2
-#define SIGPIPE_NR 13
-#define SIGXFSZ_NR 25
-#define KERNEL_SIGSET_BYTES 8
-#define SIGNAL_BIT(n) ((uint64_t)1 << ((n) - 1))
 
 static void __attribute__((noreturn)) leave(int status)
 {
 	for (;;)
 		raw_syscall(__NR_exit_group, status, 0, 0, 0, 0, 0);
-}
-
-void serve_close(long fd)
-{
-	if (fd >= 0)
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
 /* Reads @len bytes. 0 if there was nothing at all; half of something is the end. */
@@ -168,8 +158,8 @@ void serve_files(void)
 	struct server *s;
 	long r;
 
-	raw_syscall(__NR_rt_sigprocmask, SIG_SETMASK, RAW_ARG(&blocked), 0, KERNEL_SIGSET_BYTES, 0,
-		    0);
+	raw_syscall(__NR_rt_sigprocmask, SIG_SETMASK_NR, RAW_ARG(&blocked), 0, KERNEL_SIGSET_BYTES,
+		    0, 0);
 	/* Most of it is never touched, and takes no memory then. */
 	r = raw_syscall(__NR_mmap, 0, sizeof(*s), PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -16,6 +16,8 @@
 
 #include <cordon/files.h>
 
+#include "bare/dirents.h"
+
 #define SERVE_PATH_BYTES (CORDON_FILES_PATH_MAX + 1)
 #define SERVE_ENTRIES_BYTES 32768
 #define SERVE_LEVELS_MAX 65536
@@ -27,15 +29,6 @@
 int serve_check_request(const struct cordon_files_request *request);
 /* A path of @len bytes as it came; terminates it (@path has room for that). */
 int serve_check_path(char *path, uint32_t len);
-
-/* An entry of a directory, as the kernel gives it. */
-struct serve_entry {
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
 
 struct serve_id {
 	uint64_t ino;
@@ -84,7 +77,6 @@ void serve_put(struct server *s, const void *data, size_t len); /* data of the a
 void serve_flush(struct server *s);
 /* Takes up to @max bytes of the request's data into s->data; ends the process if there are none. */
 size_t serve_take(struct server *s, uint64_t max);
-void serve_close(long fd);
 
 /* All of these return 0 or -errno. */
 
@@ -113,11 +105,10 @@ struct statx;
 long serve_statx(long dir, const char *name, int flags, struct statx *ret);
 struct serve_id serve_id_of(const struct statx *st);
 int serve_is_same(const struct serve_id *a, const struct serve_id *b);
-int serve_is_dot(const char *name);
-/* "/proc/self/fd/N" in @ret, which has room for 32 bytes. */
-void serve_fd_path(long fd, char *ret);
 /* Opens a directory for reading: one name, never a link. */
 long serve_open_dir(long dir, const char *name);
+/* At the beginning of @dir's listing; one at a time. */
+struct dir_cursor walk_entries(struct serve_walk *w, long dir);
 /* Starts in the directory @fd, which it takes. */
 long walk_start(struct serve_walk *w, long fd);
 /* Notes that @name, in the directory at w->fd, is to be visited. */

@@ -3,15 +3,17 @@
  * A place in a tree that may be deeper than a path can be long and than there are descriptors, and
  * that somebody else may be changing. See struct serve_walk.
  */
-#include "init/init.h"
 #include "init/files/server.h"
+#include "init/init.h"
 
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/stat.h>
 
-#include "sys/raw.h"
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 
 #ifndef AT_EMPTY_PATH
 #define AT_EMPTY_PATH 0x1000
@@ -36,26 +38,6 @@ int serve_is_same(const struct serve_id *a, const struct serve_id *b)
 	return a->ino == b->ino && a->dev_major == b->dev_major && a->dev_minor == b->dev_minor;
 }
 
-int serve_is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == 0 || (name[1] == '.' && name[2] == 0));
-}
-
-void serve_fd_path(long fd, char *ret)
-{
-	static const char prefix[] = "/proc/self/fd/";
-	char digits[20];
-	int n = 0;
-
-	memcpy(ret, prefix, sizeof(prefix));
-	ret += sizeof(prefix) - 1;
-	for (; n == 0 || fd; fd /= 10)
-		digits[n++] = (char)('0' + fd % 10);
-	while (n > 0)
-		*ret++ = digits[--n];
-	*ret = 0;
-}
-
 long serve_open_dir(long dir, const char *name)
 {
 	return raw_syscall(__NR_openat, dir, RAW_ARG(name), DIR_FLAGS, 0, 0, 0);
@@ -69,6 +51,11 @@ static long id_of_fd(long fd, struct serve_id *ret)
 	if (r == 0)
 		*ret = serve_id_of(&st);
 	return r;
+}
+
+struct dir_cursor walk_entries(struct serve_walk *w, long dir)
+{
+	return (struct dir_cursor){ .fd = dir, .buffer = w->entries, .size = sizeof(w->entries) };
 }
 
 long walk_start(struct serve_walk *w, long fd)
@@ -133,10 +120,10 @@ long walk_down(struct serve_walk *w, long fd, uint32_t name)
 		r = id_of_fd(fd, &level->id);
 	}
 	if (r < 0) {
-		serve_close(fd);
+		close_fd(fd);
 		return r;
 	}
-	serve_close(w->fd);
+	close_fd(w->fd);
 	w->fd = fd;
 	w->depth++;
 	return 0;
@@ -169,10 +156,10 @@ long walk_up(struct serve_walk *w, uint32_t depth)
 		if (r == 0 && !serve_is_same(&id, &w->levels[w->depth - n].id))
 			r = -ESTALE;
 		if (r < 0) {
-			serve_close(fd);
+			close_fd(fd);
 			return r;
 		}
-		serve_close(w->fd);
+		close_fd(w->fd);
 		w->fd = fd;
 		w->depth -= n;
 	}
@@ -181,6 +168,6 @@ long walk_up(struct serve_walk *w, uint32_t depth)
 
 void walk_end(struct serve_walk *w)
 {
-	serve_close(w->fd);
+	close_fd(w->fd);
 	w->fd = -1;
 }

@@ -4,8 +4,9 @@
 #include <asm/unistd_64.h>
 #include <linux/resource.h>
 
+#include "bare/raw.h"
+#include "bare/text.h"
 #include "init/procfs.h"
-#include "sys/raw.h"
 
 #define TEXT_MAX 1024
 #define PERIOD_US 100000u /* the kernel's own choice */
@@ -80,34 +81,21 @@ int cgroup_cpu_used(struct init *in, uint64_t *ret_user_us, uint64_t *ret_system
 	return 1;
 }
 
-static long put_number(char *ret, long at, uint64_t number)
-{
-	char digits[20]; /* from the right */
-	long n = sizeof(digits);
-
-	do {
-		digits[--n] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number > 0);
-	while (n < (long)sizeof(digits))
-		ret[at++] = digits[n++];
-	return at;
-}
-
 long cgroup_begin(struct init *in)
 {
 	uint64_t period = PERIOD_US, quota = in->limits.cpu_milli * PERIOD_US / 1000;
 	char text[48];
-	long n, r = 0;
+	size_t n;
+	long r = 0;
 
 	if (in->cgroup_fds[CPU_MAX] >= 0) {
 		if (quota < QUOTA_MIN_US) {
 			period = PERIOD_MAX_US;
 			quota = in->limits.cpu_milli * PERIOD_MAX_US / 1000;
 		}
-		n = put_number(text, 0, quota);
-		text[n++] = ' ';
-		n = put_number(text, n, period);
+		n = append_number(text, 0, sizeof(text), quota);
+		n = append_text(text, n, sizeof(text), " ");
+		n = append_number(text, n, sizeof(text), period);
 		r = raw3(__NR_write, in->cgroup_fds[CPU_MAX], text, n);
 		in->limits.cpu_milli = 0;
 	}

@@ -15,14 +15,15 @@
 #include <asm/unistd_64.h>
 #include <linux/resource.h>
 
-#include "init/watch/cpu.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/procfs.h"
-#include "init/watch/idle.h"
 #include "init/tree.h"
+#include "init/watch/cpu.h"
+#include "init/watch/idle.h"
 #include "init/watch/watch.h"
-#include "sys/raw.h"
 
-#define SIGSTOP_NR 19
 #define MS ((uint64_t)1000000)
 #define BUSY_NS (4 * MS)
 #define IDLE_NS (20 * MS)
@@ -35,7 +36,8 @@
 #define RESTLESS_MAX 100
 #define ACCOUNTS_NS (20 * MS)
 #define STOPPED_MAX 1024
-#define PARENTS_MAX 256	     /* in larger trees nobody waits for so many looks ... */
+#define PARENTS_MAX 256 /* in larger trees nobody waits for so many looks ... */
+#define MOMENT_NS 20000
 #define PARENTS_NS (30 * MS) /* ... or so long */
 #define STAT_MAX 512
 
@@ -161,9 +163,6 @@ int cpu_is_at_rest(void)
  */
 static void stop_parents(struct init *in, const int *pids, const int *parents, int n)
 {
-	const struct {
-		long sec, nsec;
-	} moment = { 0, 20000 };
 	uint64_t unused, give_up_ns = now_ns() + PARENTS_NS;
 	int parent;
 
@@ -180,7 +179,7 @@ static void stop_parents(struct init *in, const int *pids, const int *parents, i
 
 			if (state == 'T' || state == 't' || state == 'Z' || state == 0)
 				break;
-			raw_syscall(__NR_nanosleep, RAW_ARG(&moment), 0, 0, 0, 0, 0);
+			sleep_ns(MOMENT_NS);
 		}
 	}
 }

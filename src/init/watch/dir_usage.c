@@ -18,8 +18,10 @@
 #include <linux/stat.h>
 #include <stddef.h>
 
+#include "bare/dirents.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 #include "init/init.h"
-#include "sys/raw.h"
 
 #define LEVELS_MAX 8192 /* deeper down nothing is looked at */
 #define OPEN_MAX 64
@@ -31,14 +33,6 @@
 #define ONE_INODE ((uint64_t)1 << 16)
 #define SEEK_FROM_START 0
 
-struct entry { /* struct linux_dirent64 */
-	uint64_t ino;
-	int64_t off;
-	unsigned short len;
-	unsigned char type;
-	char name[];
-};
-
 /* One of the directories from the top to where the walk is. */
 struct level {
 	uint64_t ino;
@@ -47,7 +41,7 @@ struct level {
 
 struct slot {
 	int fd, level;
-	long at, len;
+	struct dir_cursor cursor;
 	char entries[ENTRIES_BYTES] __attribute__((aligned(8)));
 };
 
@@ -63,9 +57,7 @@ struct walk {
 
 static void close_slot(struct slot *s)
 {
-	if (s->fd >= 0)
-		raw_syscall(__NR_close, s->fd, 0, 0, 0, 0, 0);
-	s->fd = -1;
+	drop_fd(&s->fd);
 }
 
 static struct slot *slot_of(int level)
@@ -132,19 +124,19 @@ static long enter(struct walk *w, int level, long fd, int64_t off)
 	if (r == 0 && (off || level < w->level))
 		r = raw_syscall(__NR_lseek, fd, off, SEEK_FROM_START, 0, 0, 0);
 	if (r < 0) {
-		raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+		close_fd(fd);
 		return r;
 	}
 	close_slot(s);
 	s->fd = (int)fd;
 	s->level = level;
-	s->at = s->len = 0;
+	s->cursor = (struct dir_cursor){ fd, s->entries, sizeof(s->entries), 0, 0 };
 	levels[level].ino = st.st_ino;
 	w->level = level;
 	return 0;
 }
 
-static long go_down(struct walk *w, const struct slot *from, const struct entry *e)
+static long go_down(struct walk *w, const struct slot *from, const struct dir_entry *e)
 {
 	long fd;
 
@@ -173,18 +165,11 @@ static long go_up(struct walk *w)
 	return r == -EACCES || r == -ENOENT || r == -EXDEV ? -EAGAIN : r;
 }
 
-static int is_dot(const char *name)
-{
-	return name[0] == '.' && (name[1] == 0 || (name[1] == '.' && name[2] == 0));
-}
-
-static long take_entry(struct walk *w, const struct slot *s, const struct entry *e)
+static long take_entry(struct walk *w, const struct slot *s, const struct dir_entry *e)
 {
 	struct stat st;
 	long r;
 
-	if (is_dot(e->name))
-		return 0;
 	r = raw_syscall(__NR_newfstatat, s->fd, RAW_ARG(e->name), RAW_ARG(&st), AT_SYMLINK_NOFOLLOW,
 			0, 0);
 	if (r < 0)
@@ -199,21 +184,13 @@ static long walk(struct walk *w)
 
 	while (r == 0) {
 		struct slot *s = slot_of(w->level);
-		const struct entry *e;
+		const struct dir_entry *e = dir_next(&s->cursor);
 
-		if (s->at < s->len) {
-			e = (const void *)(s->entries + s->at);
-			s->at += e->len;
+		if (e) {
 			r = take_entry(w, s, e);
 			continue;
 		}
-		s->at = 0;
-		s->len = raw_syscall(__NR_getdents64, s->fd, RAW_ARG(s->entries),
-				     sizeof(s->entries), 0, 0, 0);
-		if (s->len < 0)
-			r = s->len == -ENOENT ? 0 : s->len;
-		if (s->len > 0)
-			continue;
+		r = s->cursor.len == -ENOENT ? 0 : s->cursor.len;
 		if (r == 0 && w->level == 0)
 			return 0;
 		if (r == 0)

@@ -28,14 +28,17 @@
 #include <linux/openat2.h>
 #include <linux/stat.h>
 
-#include "init/watch/unlinked.h"
-#include "init/watch/dir_usage.h"
+#include "bare/clone.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/mount_ops.h"
 #include "init/procfs.h"
-#include "init/watch/idle.h"
 #include "init/tree.h"
-#include "sys/raw.h"
-#include "sys/vfork.h"
+#include "init/watch/dir_usage.h"
+#include "init/watch/idle.h"
+#include "init/watch/unlinked.h"
 
 #define MS ((uint64_t)1000000)
 #define MIB ((uint64_t)1 << 20)
@@ -60,8 +63,6 @@
 #define HURRY_MAX_NS (1500 * MS)
 #define END_NS (20 * MS)
 #define END_LONG_NS (400 * MS)
-#define SIGKILL_NR 9
-#define POLL_IN 1
 #define WAIT_FLAGS 0x40000001 /* WNOHANG, __WALL */
 
 struct amount {
@@ -145,11 +146,6 @@ static int has_grown(struct amount used, unsigned n)
 static int is_over(struct amount a)
 {
 	return a.bytes > disk.limit.bytes || a.inodes > disk.limit.inodes;
-}
-
-static void close_fd(long fd)
-{
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
 }
 
 /* ---- counting ---- */
@@ -283,15 +279,10 @@ static int count(void *arg)
 
 static int wait_for_count(uint64_t ns)
 {
-	struct {
-		int fd;
-		short events, revents;
-	} poll = { disk.pid_fd, POLL_IN, 0 };
-	const struct {
-		long sec, nsec;
-	} timeout = { 0, (long)ns };
+	struct poll_entry poll = { disk.pid_fd, WAIT_IN, 0 };
+	const struct duration timeout = duration_of(ns);
 
-	return raw_syscall(__NR_ppoll, RAW_ARG(&poll), 1, RAW_ARG(&timeout), 0, 8, 0) > 0;
+	return poll_wait(&poll, 1, &timeout) > 0;
 }
 
 static void begin_count(struct init *in, uint64_t now)

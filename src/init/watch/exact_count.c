@@ -4,20 +4,16 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
-#include "sys/raw.h"
-#include "sys/vfork.h"
+#include "bare/clone.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/signals.h"
+#include "bare/wait.h"
 
 #define MS ((uint64_t)1000000)
 #define SLICE_NS (5 * MS)
 #define PATIENCE_NS (400 * MS)
 #define DYING_NS (20 * MS)
-#define SIGKILL_NR 9
-#define POLL_IN 1
-
-struct poll_entry {
-	int fd;
-	short events, revents;
-};
 
 static struct {
 	struct init *in;
@@ -36,23 +32,21 @@ static int count(void *arg)
 
 static long wait_on(struct poll_entry *entries, int n, uint64_t ns)
 {
-	const struct {
-		long sec, nsec;
-	} timeout = { 0, (long)ns };
+	const struct duration timeout = duration_of(ns);
 
-	return raw_syscall(__NR_ppoll, RAW_ARG(entries), n, RAW_ARG(&timeout), 0, 8, 0);
+	return poll_wait(entries, n, &timeout);
 }
 
 static void bury(struct init *in, int pid_fd)
 {
-	raw_syscall(__NR_close, pid_fd, 0, 0, 0, 0, 0);
+	close_fd(pid_fd);
 	reader.pid_fd = in->reader_pid = 0;
 }
 
 /* Nobody else may count in the same memory until it is gone. */
 static int is_gone(struct init *in)
 {
-	struct poll_entry entry = { reader.pid_fd, POLL_IN, 0 };
+	struct poll_entry entry = { reader.pid_fd, WAIT_IN, 0 };
 
 	if (reader.pid_fd == 0)
 		return 1;
@@ -64,7 +58,7 @@ static int is_gone(struct init *in)
 
 static enum reader_result give_up(struct init *in, int pid_fd, enum reader_result result)
 {
-	struct poll_entry entry = { pid_fd, POLL_IN, 0 };
+	struct poll_entry entry = { pid_fd, WAIT_IN, 0 };
 
 	raw_syscall(__NR_kill, in->reader_pid, SIGKILL_NR, 0, 0, 0, 0);
 	reader.pid_fd = pid_fd;
@@ -77,9 +71,9 @@ enum reader_result reader_count(struct init *in, struct memory *ret)
 {
 	static char stack[65536] __attribute__((aligned(16)));
 	uint64_t began_ns = now_ns();
-	struct poll_entry entries[3] = { { 0, POLL_IN, 0 },
-					 { CTL_FD, POLL_IN, 0 },
-					 { in->supervisor_fd, POLL_IN, 0 } };
+	struct poll_entry entries[3] = { { 0, WAIT_IN, 0 },
+					 { CTL_FD, WAIT_IN, 0 },
+					 { in->supervisor_fd, WAIT_IN, 0 } };
 	long pid;
 
 	if (!is_gone(in))

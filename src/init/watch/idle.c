@@ -4,8 +4,8 @@
 #include <asm/unistd_64.h>
 #include <linux/time.h>
 
+#include "bare/raw.h"
 #include "init/tree.h"
-#include "sys/raw.h"
 
 static struct {
 	uint64_t number;

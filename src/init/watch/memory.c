@@ -10,12 +10,13 @@
 #include <linux/shm.h>
 #include <linux/sysinfo.h>
 
-#include "init/watch/shmem.h"
+#include "bare/raw.h"
+#include "bare/wait.h"
 #include "init/procfs.h"
-#include "init/watch/idle.h"
-#include "init/watch/sockets.h"
 #include "init/tree.h"
-#include "sys/raw.h"
+#include "init/watch/idle.h"
+#include "init/watch/shmem.h"
+#include "init/watch/sockets.h"
 
 #define THREADS_MAX 64 /* of those that are asked in turn */
 #define KIB 1024u

@@ -19,8 +19,10 @@
 #include <linux/kcmp.h>
 #include <linux/memfd.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
+#include "bare/text.h"
 #include "init/procfs.h"
-#include "sys/raw.h"
 
 #define KIB 1024u
 #define OBJECTS 4096	     /* a power of two */
@@ -91,7 +93,7 @@ void hidden_start(struct init *in)
 	if (raw_syscall(__NR_fstat, fd, RAW_ARG(&st), 0, 0, 0, 0) == 0)
 		kernel_dev = dev_key(st.st_dev >> 8 & 0xfff,
 				     (st.st_dev & 0xff) | (st.st_dev >> 12 & 0xfff00));
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 }
 
 uint64_t hidden_most(struct init *in, uint64_t seen, int is_exact)
@@ -210,22 +212,6 @@ static void look_at_process(struct init *in, int pid, struct look *look)
 		if (threads[i] != pid &&
 		    raw_syscall(__NR_kcmp, pid, threads[i], KCMP_FILES, 0, 0, 0) != 0)
 			look_at_table(in, threads[i], look);
-}
-
-static const char *read_hex(const char *s, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (;; s++) {
-		if (*s >= '0' && *s <= '9')
-			value = value << 4 | (uint64_t)(*s - '0');
-		else if (*s >= 'a' && *s <= 'f')
-			value = value << 4 | (uint64_t)(*s - 'a' + 10);
-		else
-			break;
-	}
-	*ret = value;
-	return s;
 }
 
 /*

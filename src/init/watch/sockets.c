@@ -14,8 +14,9 @@
 #include <linux/sock_diag.h>
 #include <linux/unix_diag.h>
 
+#include "bare/fd.h"
+#include "bare/raw.h"
 #include "init/procfs.h"
-#include "sys/raw.h"
 
 #define UNIX 1
 #define INET 2
@@ -167,7 +168,7 @@ uint64_t sockets_bytes(struct init *in)
 	if (fd < 0)
 		return most;
 	r = ask_all(fd, &local, &net);
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
+	close_fd(fd);
 	if (r < 0)
 		return most;
 	return net.charged + (local.charged > local.queued ? local.charged : local.queued);

@@ -16,9 +16,11 @@
 #include <linux/kcmp.h>
 #include <linux/stat.h>
 
+#include "bare/raw.h"
+#include "bare/text.h"
+#include "bare/wait.h"
 #include "init/procfs.h"
 #include "init/tree.h"
-#include "sys/raw.h"
 
 #define OBJECTS 4096 /* a power of two */
 #define DESCRIPTORS_MAX 8192
@@ -26,6 +28,7 @@
 #define LINES_BYTES 65536
 #define TEXT_MAX 4608
 #define STAT_BLOCK 512u
+#define MOMENT_NS 2000000
 #define TRIES 3
 
 /* Deleted files; each is counted once. */
@@ -206,22 +209,6 @@ static void look_at_table(struct look *l, int pid)
 		look_at_descriptor(l, pid, fds[i]);
 }
 
-static const char *read_hex(const char *s, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (;; s++) {
-		if (*s >= '0' && *s <= '9')
-			value = value << 4 | (uint64_t)(*s - '0');
-		else if (*s >= 'a' && *s <= 'f')
-			value = value << 4 | (uint64_t)(*s - 'a' + 10);
-		else
-			break;
-	}
-	*ret = value;
-	return s;
-}
-
 /* "start-end perms offset major:minor inode   path" */
 static void look_at_mapping(void *arg, const char *line)
 {
@@ -342,15 +329,11 @@ static int look_at_tree(struct init *in, const struct init *live, struct held *r
 
 void held_find(struct init *in, const struct init *live, struct held *ret)
 {
-	const struct {
-		long sec, nsec;
-	} moment = { 0, 2000000 };
-
 	/* Who is just about to end or to execute something cannot be looked at for a moment. */
 	for (int i = 0; i < TRIES; i++) {
 		if (look_at_tree(in, live, ret))
 			return;
-		raw_syscall(__NR_nanosleep, RAW_ARG(&moment), 0, 0, 0, 0, 0);
+		sleep_ns(MOMENT_NS);
 	}
 	ret->room = ret->room_inodes = HELD_NO_BOUND;
 }

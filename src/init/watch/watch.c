@@ -14,13 +14,14 @@
 #include <asm/unistd_64.h>
 #include <linux/sched/types.h>
 
+#include "bare/raw.h"
+#include "bare/wait.h"
+#include "init/procfs.h"
 #include "init/watch/cpu.h"
 #include "init/watch/disk.h"
-#include "init/watch/memory.h"
-#include "init/procfs.h"
 #include "init/watch/exact_count.h"
 #include "init/watch/idle.h"
-#include "sys/raw.h"
+#include "init/watch/memory.h"
 
 #define MS ((uint64_t)1000000)
 #define MIB ((uint64_t)1 << 20)

@@ -9,14 +9,10 @@
 #include <linux/openat2.h>
 #include <linux/stat.h>
 
-#include "init/watch/watch.h"
+#include "bare/fd.h"
+#include "bare/raw.h"
 #include "init/mount_ops.h"
-#include "sys/raw.h"
-
-static void close_fd(long fd)
-{
-	raw_syscall(__NR_close, fd, 0, 0, 0, 0, 0);
-}
+#include "init/watch/watch.h"
 
 long disk_take_layers(struct init *in, int dir_fd)
 {

@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages with descriptors, for code without libc: what is called msghdr and cmsghdr elsewhere. */
-#ifndef SYS_MESSAGE_H
-#define SYS_MESSAGE_H
+/*
+ * Sockets, for code without libc, whose names for them belong to <sys/socket.h>; and messages with
+ * descriptors: what is called msghdr and cmsghdr there.
+ */
+#ifndef BARE_SOCKET_H
+#define BARE_SOCKET_H
 
 #include <stddef.h>
 
-#define MESSAGE_SOL_SOCKET 1
+#define AF_UNIX_NR 1
+#define AF_INET_NR 2
+#define AF_INET6_NR 10
+#define AF_NETLINK_NR 16
+#define SOCK_STREAM_NR 1
+#define SOCK_DGRAM_NR 2
+#define SOCK_RAW_NR 3
+#define SOCK_CLOEXEC_NR 02000000
+#define SOL_SOCKET_NR 1
+#define SOL_TCP_NR 6
+#define SOL_IPV6_NR 41
+#define SO_LINGER_NR 13
+#define TCP_NODELAY_NR 1
+
 #define MESSAGE_RIGHTS 1
+#define MESSAGE_PEEK 0x2
 #define MESSAGE_CTRUNC 0x8
 #define MESSAGE_TRUNC 0x20
 #define MESSAGE_DONTWAIT 0x40
@@ -36,6 +53,6 @@ struct one_fd {
 };
 
 #define ONE_FD_LEN (offsetof(struct one_fd, fd) + sizeof(int))
-#define ONE_FD(fd) { ONE_FD_LEN, MESSAGE_SOL_SOCKET, MESSAGE_RIGHTS, fd, 0 }
+#define ONE_FD(fd) { ONE_FD_LEN, SOL_SOCKET_NR, MESSAGE_RIGHTS, fd, 0 }
 
 #endif

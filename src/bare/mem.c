@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What compilers call by themselves, for a program without libc. Included by one file of each such
- * program: these are definitions.
- */
-#ifndef SYS_FREESTANDING_H
-#define SYS_FREESTANDING_H
-
+/* What compilers call by themselves, for a program without libc. */
 #include <stddef.h>
 #include <stdint.h>
 
@@ -52,5 +46,3 @@ int memcmp(const void *a, const void *b, size_t n)
 	}
 	return 0;
 }
-
-#endif

@@ -6,8 +6,8 @@
  * heap. With CORDON_FAULT_INJECTION the Nth call through raw_call() fails with a chosen error, so
  * that a test can let every step of the set-up fail once.
  */
-#ifndef SYS_RAW_H
-#define SYS_RAW_H
+#ifndef BARE_RAW_H
+#define BARE_RAW_H
 
 #include <stdint.h>
 
