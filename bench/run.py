@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True  # the source directory stays clean
 import contenders
 import limits
 import net
+import picture
 import python
 import report
 import weigh
@@ -137,13 +138,19 @@ def peers(b, payload, as_root=False):
     return found
 
 
-def bench_start(b, with_stages):
+def machine():
+    return f"Linux {os.uname().release.split('-')[0]}, {os.cpu_count()} cores"
+
+
+def bench_start(b, with_stages, picture_path):
     commands = peers(b, ["/bin/true"])
     commands["bare, no libc"] = [f"{b.dir}/nolibc"]
     commands["cordon run, no libc"] = [b.cordon, "run", "--", f"{b.dir}/nolibc"]
     program = f"{b.dir}/bench_launch"
     r = b.objects([program, str(b.rounds), "0", "library,parked,plan"] + joined(commands))
     report.start_table(f"Start to end of /bin/true, {b.rounds} rounds", r)
+    how = ", real-time priority" if b.realtime else ""
+    picture.start_up(r, f"{machine()}, {b.rounds} rounds{how}", picture_path)
     low, t = report.low, b.targets
     wall = {name: low(v["wall_us"]) for name, v in r.items()}
     cpu = {name: low(v["cpu_us"]) for name, v in r.items()}
@@ -263,6 +270,9 @@ def parse_arguments():
                    help="rounds of the start-up tables (or variable ROUNDS; default 150)")
     p.add_argument("--dir", default="/var/tmp", help="where to make what is measured")
     p.add_argument("--stages", action="store_true", help="show where a start spends its time")
+    p.add_argument("--picture", metavar="FILE",
+                   help="where to draw the start-up times (default: bench/start-up.svg beside "
+                        "the build directory)")
     p.add_argument("--realtime", action="store_true",
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
@@ -282,10 +292,12 @@ def main():
         if {"calls", "programs", "limits"} & set(parts):
             workload.make_all(b.work)
         b.give_away()
-        print(f"Linux {os.uname().release}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; "
+        print(f"{machine()}, load {os.getloadavg()[0]:.1f}; "
               "each figure is minimum / median")
         if "start" in parts:
-            bench_start(b, args.stages)
+            bench_start(b, args.stages, args.picture or
+                        os.path.join(os.path.dirname(os.path.abspath(args.build)),
+                                     "bench", "start-up.svg"))
         if "resident" in parts:
             bench_resident(b)
         if "root" in parts and b.is_root:
