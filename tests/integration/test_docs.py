@@ -159,6 +159,30 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(file.read_text(encoding="utf-8")), target
 
 
+NAMED_FILE = re.compile(r"`([\w./*-]+\.(?:c|h|py|sh|tbl|map|scd))(?:`|\b)")
+ROOMS = ("src", "cmd", "include", "bindings", "tests", "tools", "bench", "examples", "fuzz", "man")
+# Pages about the source. The others also name files of users.
+ABOUT_SOURCE = re.compile(r"docs/(architecture|where|testing|style|benchmarks|decisions/.*)\.md$")
+
+
+@pytest.mark.skipif(not (ROOT / "src").exists(), reason="a staged tree has no sources")
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_source_files_that_are_named_exist(page):
+    missing = []
+    for name in NAMED_FILE.findall(page.read_text(encoding="utf-8")):
+        if "NAME" in name:
+            continue
+        if name.split("/")[0] in ROOMS:
+            found = any(ROOT.glob(name))
+        elif "/" not in name and ABOUT_SOURCE.search(page.as_posix()):
+            found = any(next((ROOT / room).rglob(name), None) for room in ROOMS)
+        else:
+            continue
+        if not found:
+            missing.append(name)
+    assert missing == []
+
+
 def test_tests_named_in_the_threat_model_exist():
     names = set(re.findall(r"`(tests/[\w/.]+)`", text_of("docs/threat-model.md")))
     assert len(names) > 10
