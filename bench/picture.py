@@ -58,7 +58,7 @@ def start_up(results, machine, path):
            f"<style>{STYLE}</style>",
            f'<rect x=".5" y=".5" width="{WIDTH - 1}" height="{bottom + 49}" rx="8" class="card"/>',
            text(24, 34, "Start to end of /bin/true, in milliseconds", "title"),
-           text(24, 54, "Less is better. Solid: fastest of all rounds. Light: median.", "small")]
+           text(24, 54, "Less is better. Solid, first number: fastest round. Faint, second number: median.", "small")]
     step = step_of(longest)
     for k in range(int(longest / step) + 1):
         x = LEFT + k * step * scale
