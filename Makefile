@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# A thin front of meson: `make help` lists what there is. All output goes to build/.
+# A thin front of meson: `make help` lists the targets. All output goes to build/.
 
 PREFIX ?= /usr/local
 DESTDIR ?=

@@ -75,7 +75,7 @@ class Process(subprocess.Popen):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
-    config.addinivalue_line("markers", "once: long, and the same whoever calls: as a user only")
+    config.addinivalue_line("markers", "once: long, and the same for every caller: runs as a user only")
 
 
 def pytest_collection_modifyitems(config, items):
@@ -402,7 +402,7 @@ def _descendants():
 
 
 def namespaces_alive():
-    """Namespaces that a descendant of ours is in or that a mount holds. Whoever outlives its run
+    """Namespaces that a descendant of ours is in or that a mount holds. A survivor of a run
     becomes our child, and other programs on this machine do not count."""
     _reap()  # a zombie of ours would still show two of them
     seen = {
@@ -500,7 +500,7 @@ def listener():
 def canary_process(me):
     """A process of the same caller outside, with a secret in its environment and its arguments."""
     secret = "canary-" + os.urandom(8).hex()
-    # SIGURG kills nobody by default; this process notes it down.
+    # SIGURG is ignored by default; this process records it.
     script = f"""
 import signal, time
 def note(*_): open({str(me.out / "signalled")!r}, "a").write("hit")

@@ -9,7 +9,7 @@ import re
 import sys
 
 FORBIDDEN = {
-    r"(?<![\w./-])/work/": "a path of somebody's machine",
+    r"(?<![\w./-])/work/": "a path of one machine",
     r"\bregistry\.npmjs\.org|\bfiles\.pythonhosted\.org|\bpypi\.org|\bdeb\.debian\.org": "the host name of a package registry",
     r"[ \t]+$": "white space at the end of a line",
     r"^(?:<<<<<<<|>>>>>>>) ": "a conflict marker",

@@ -28,7 +28,7 @@ NR_END = 1 << 32
 MAX_INSNS = 4096  # BPF_MAXINSNS
 MAX_JUMP = 255
 
-# What one more instruction costs when installed, and one more step of the kernel's walk. Measured
+# What one more instruction costs when installed, and one more step when it is evaluated. Measured
 # about 160 ns and 3 ns; the optimum is flat (installation within 1 us from here to there), so
 # this leans towards short programs.
 COST_INSN = 300.0

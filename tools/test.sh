@@ -223,7 +223,7 @@ if [ -n "$prefix" ] && wants python; then
 	python_suites
 fi
 
-# Some of `make test-adapters`, where somebody asks for it by name: it installs whole frameworks.
+# The adapters that CORDON_ADAPTERS names; not by default, since this installs whole frameworks.
 if [ -n "${CORDON_ADAPTERS-}" ] && [ ${#steps[@]} -eq 0 ]; then
 	status=0
 	# shellcheck disable=SC2086 # a list of words

@@ -66,7 +66,7 @@ def test_undisturbed_run_is_not_ended(me):
 
 
 def test_links_in_the_private_directory(me):
-    """Level landlock: what tidies up after a killed supervisor follows no link of the guest's."""
+    """Level landlock: the clean-up after a killed supervisor follows no link that the guest made."""
     victim = me.write(me.out / "victim", "precious", 0o644)
     deep = me.mkdir("outside/dir", 0o750)
     script = (
@@ -110,7 +110,7 @@ def test_position_of_the_callers_input(me, level):
 
 
 def test_streams_can_be_opened_by_name(me, level):
-    """Their names work in their own direction, whoever started the run."""
+    """Their names work in their own direction, as root and as a user."""
     done = me.run(
         [], ["sh", "-c", "cat /dev/stdin > /dev/stdout; echo e > /dev/stderr"], level, input=b"in"
     )
@@ -134,7 +134,7 @@ print('given', flush=True)
 
 
 def test_output_given_to_another_run(me):
-    """A run is over when its tree is gone, whoever else was handed its standard output."""
+    """A run is over when its tree is gone, even if another process was handed its standard output."""
     taker = me.popen(me.argv(["-w", "."], [*PYTHON, "-c", TAKE, ceiling(1.5)], "namespaces"))
     wait_for(me.work / "k")
     start = time.monotonic()

@@ -81,7 +81,7 @@ def _uids_of_tree(root, cmdline):
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root has root-only files to try")
 def test_root_cannot_use_roots_files(me, level):
-    """Started by root, level namespaces: files of root's that nobody granted, and none of its power."""
+    """Started by root, level namespaces: no access to root's files that were not granted, and no capability."""
     secret = me.write(me.out / "secret", "canary", 0o600)
     assert me.outside(["cat", secret]).stdout == b"canary"
     done = me.run([], ["cat", secret], level)
@@ -135,7 +135,7 @@ def test_groups_are_gone(me, level):
 
 def test_setgroups_is_denied(me):
     """Root's groups are dropped from inside the new namespace, which needs setgroups to be open
-    there; without a capability nobody can use it (the namespace probe tries)."""
+    there; without a capability it cannot be used (the namespace probe tries)."""
     done = me.run([], ["cat", "/proc/self/setgroups"], "namespaces")
     assert done.stdout.strip() == (b"deny" if me.name == "user" else done.stdout.strip())
     assert me.outside(["cat", "/proc/self/setgroups"]).stdout.strip() == b"allow"

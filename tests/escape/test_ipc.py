@@ -57,7 +57,7 @@ def test_pathname_sockets(me, level, probes, listener):
 
 
 def test_socket_in_a_read_grant(me, level, probes, listener):
-    """A right to read is no right to talk to whoever listens there (the current directory is such a
+    """A right to read is no right to connect to a socket there (the current directory is such a
     grant by default). Landlock can say so from ABI 9 on; before that the kernel has nothing that
     keeps a process from connecting to a socket it can see, so level namespaces cannot hold it, and
     the receipt must say so. Level landlock refuses Unix sockets altogether there."""

@@ -46,8 +46,8 @@ TABLE = {
     "foreign-processes": ("denied few", "any"),
 }
 
-# Outside, too, the kernel refuses: nobody enters the user namespace it is in, and a name is for a
-# process's own threads to change.
+# The kernel refuses these outside, too: a process cannot enter the user namespace it is in, and only
+# a process's own threads change its name.
 CONTROL_BUT = {"setns-pidfd", "proc-comm"}
 
 
@@ -88,7 +88,7 @@ def arrives(me):
 
 
 def test_signals_to_everybody(me, level, canary_process):
-    """kill(-1) and every number there is. SIGURG, so that a hole ends nobody."""
+    """kill(-1) and every number there is. SIGURG, which ends no process if there is a hole."""
     script = """
 import os, signal, sys
 for target in [-1, 0] + list(range(-70000, 70000)) + [int(sys.argv[1]), -int(sys.argv[1])]:

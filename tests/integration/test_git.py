@@ -340,7 +340,7 @@ def held(me, script, *opts):
 
 
 def nested(me, path, **kw):
-    """A repository of the caller's own, made outside."""
+    """A repository that the caller made outside."""
     git(me, "init", "-q", str(path), check=True)
     git(me, "-C", str(path), "commit", "-q", "--allow-empty", "-m", "x", check=True)
 

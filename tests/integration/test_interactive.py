@@ -39,7 +39,7 @@ class Outer:
         if me.switch:
             os.fchown(self.slave, me.uid, me.gid)
         modes = termios.tcgetattr(self.slave)
-        modes[0] &= ~termios.IXON  # settings that nobody would restore by accident
+        modes[0] &= ~termios.IXON  # settings that are not restored by accident
         modes[6][termios.VERASE] = NOT_A_NORMAL_ERASE
         termios.tcsetattr(self.slave, termios.TCSANOW, modes)
         self.before = self.modes()
@@ -278,7 +278,7 @@ def test_job_control(job):
 
 
 def test_suspend_key_without_a_shell(outer, level):
-    """Nobody could continue the command, so it is not stopped; the caller's shell is not, either."""
+    """The command could not be continued, so it is not stopped; the caller's shell is not, either."""
     term = outer([], CAT, level)
     term.expect(b"up\r\n")
     term.type("one\n")
@@ -453,7 +453,7 @@ def test_stopped_and_continued(outer, level):
 
 
 def test_typed_too_late_is_not_for_the_shell(outer, level):
-    """What the command did not take must not be executed by whoever reads the terminal next."""
+    """Input that the command did not read must not be executed by the shell that reads the terminal next."""
     term = outer([], sh("echo up; read x; exec 0<&-; sleep 0.3"), level)
     term.expect(rb"up\r\n")
     term.type("\nrm -rf important\n")

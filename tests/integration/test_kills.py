@@ -85,7 +85,7 @@ def test_killed_while_init_is_stopped(me, level, probes):
 
 
 def test_gone_when_the_call_returns(me, level, probes):
-    """Nobody is killed: the command leaves its daemons behind and ends."""
+    """Nothing is killed: the command leaves its daemons behind and ends."""
     got = kill_many(me, probes, "end", supervised(me, level, probes, "-x"), KILLS // 4)
     assert got["ran"] == got["rounds"]
 

@@ -148,7 +148,7 @@ def test_nothing_more_is_open(me):
 
 @pytest.mark.parametrize("error", [errno.EBUSY, errno.EPERM, errno.EINVAL])
 def test_without_a_listener(me, probes, grant, error):
-    """The run goes on, and the kernel refuses what nobody can decide."""
+    """The run goes on without the broker, and the kernel refuses the calls that it would decide."""
     binary = probes["metadata"]
     cmd = me.argv(["-r", os.path.dirname(binary), "-w", grant], [binary, "all", grant / "file"], LEVEL)
     before = look(grant / "file")

@@ -109,7 +109,7 @@ def killed_group(me, argv):
     proc = me.popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
     words = proc.stdout.readline().split()
     assert words[:1] == [b"up"] and proc.poll() is None
-    # A directory of the run's own is there as long as it runs.
+    # The run's private directory exists as long as it runs.
     private = [pathlib.Path(word.decode()) for word in words[1:]]
     assert all(path.is_dir() for path in private)
     os.killpg(proc.pid, signal.SIGKILL)

@@ -159,7 +159,7 @@ def test_wrong_directories(me, level):
 
 
 def test_a_directory_that_is_used_for_something_else(me, level):
-    """A mistyped path must not show somebody's own tmp to a command, or litter a directory."""
+    """A mistyped path must not show a project's own tmp to a command, or litter a directory."""
     other = me.mkdir("other")
     for name in ("tmp", "project"):
         me.own(me.mkdir(f"other/{name}"))
@@ -178,7 +178,7 @@ def test_a_directory_that_is_used_for_something_else(me, level):
 
 def test_of_somebody_else(me, level):
     if not IS_ROOT:
-        unavailable("only root can make a directory of somebody else's")
+        unavailable("only root can make another user's directory")
     base = me.mkdir("state")
     (base / "theirs").mkdir(0o755)
     os.chown(base / "theirs", 12345, 12345)
@@ -351,7 +351,7 @@ def test_hidden_in_a_grant(me, kept):
 
 
 def test_hidden_from_other_runs(me):
-    """What lies in the state directory is nobody's business, with or without a private directory."""
+    """The guest does not see the state directory, with or without a private directory."""
     place = me.mkdir("home/.local/state/cordon/sandboxes")
     for up in (me.home / ".local", me.home / ".local/state", place.parent):
         me.own(up)

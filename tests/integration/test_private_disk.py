@@ -48,7 +48,7 @@ def test_disk_over_several_runs(me, level, kept):
 
 
 def test_locked_away_is_not_forgotten(me, kept):
-    """A directory that nobody can enter is not counted, but known."""
+    """What runs put into directories that cannot be entered any more still counts."""
     opts = ["--private", kept, "--disk", "60M"]
     script = "mkdir $T/d{0}; head -c 20M /dev/zero > $T/d{0}/x; sync -f $T/d{0}/x; chmod 0 $T/d{0}; sleep 0.7"
     kinds = [

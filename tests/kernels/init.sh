@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The first program of a guest, in its initramfs (busybox): finds the disks and moves onto the real
-# root. An initramfs as the root will not do, because nobody can pivot away from it.
+# root. An initramfs as the root will not do, because pivot_root cannot leave it.
 /bin/busybox --install -s /bin
 mount -t devtmpfs dev /dev
 while read -r module; do

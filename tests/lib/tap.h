@@ -28,7 +28,7 @@
 #include <sys/stat.h>
 
 #define TAP_NAME_MAX 80
-/* More diagnostics than this for one point help nobody. */
+/* Diagnostics shown for one point at most. */
 #define TAP_DIAG_MAX 50
 
 static unsigned int tap_failures; /* failed checks of the running point */

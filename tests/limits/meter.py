@@ -56,7 +56,7 @@ class Group:
         path = found[0] / f"cordon-limits-{os.getpid()}-{next(_numbers)}"
         path.mkdir()
         self.mark = path / found[1]
-        if not self.mark.exists():  # version 2 and nobody handed the controller down
+        if not self.mark.exists():  # version 2, and the controller is not handed down
             path.rmdir()
             return
         self.path = path
@@ -149,7 +149,7 @@ def _children(pid):
 
 
 def tree(root):
-    """{pid: fields} of all that descends from root, without it. Nobody can leave: orphans go to init.
+    """{pid: fields} of all that descends from root, without it. Orphans go to init, so none can leave.
     Costs what the tree is large, whatever else is on the machine."""
     found, todo = {}, [root]
     while todo:
@@ -167,8 +167,8 @@ def inits(root):
 
 
 def tasks(root):
-    """Tasks of the guest: processes and threads, those that have ended and wait included. Who was there in two walks in
-    a row was there in between, together with the others; a single walk may find one and its successor."""
+    """Tasks of the guest: processes and threads, including zombies. Only tasks found by two walks in a row count, since
+    they existed at the same time; a single walk may find one and its successor."""
     before, after = tree(root), tree(root)
     return sum(
         min(int(f[17]) or 1, int(after[pid][17]) or 1)
@@ -183,7 +183,7 @@ def is_inits(pid):
         with open(f"/proc/{pid}/comm", "rb") as f:
             return f.read().startswith((b"memfd:cordon", b"cordon-init"))
     except OSError:
-        return True  # it is gone, whoever it was
+        return True  # it has ended
 
 
 def cpu_seconds(root):

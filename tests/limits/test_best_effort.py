@@ -50,7 +50,7 @@ def test_another_limit_s_permission_does_not_count(me):
 
 
 def test_default_limits_do_not_refuse(me):
-    """What nobody asked for is no reason not to run."""
+    """A default limit that cannot be enforced does not prevent the run."""
     got = me.receipt([], RUN, "landlock")
     assert got["kind"] == "exited", got
 

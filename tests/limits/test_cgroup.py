@@ -370,7 +370,7 @@ def test_a_killed_supervisor(me, level, home):
 
 
 def test_others_groups_are_left_alone(me, home):
-    """A sweep takes what nobody holds and is named as ours are, and nothing else."""
+    """A sweep removes groups that are named as ours are and not in use, and nothing else."""
     argv = me.argv([*TIME, "-m", "64M", "--json"], ["/bin/cat"])
     one = me.popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     wait_until(lambda: any(words(home / g / "cgroup.procs") for g in groups(home)))

@@ -166,7 +166,7 @@ def test_cpu_time(me, level, probes, how):
     used = (got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]) / 1000
     print(f"{how}: {used:.2f} s of CPU in {took:.2f} s")
     assert took < 9 and used < 2
-    if how != "unwaited":  # nobody is told what those used
+    if how != "unwaited":  # no parent gets their CPU time
         assert used > 0.4
 
 

@@ -147,7 +147,7 @@ def test_enough_room(me, probes, kind, level):
 
 @pytest.mark.once
 def test_deleted_directories(me, probes):
-    """What they take is theirs as long as somebody is in them."""
+    """Deleted directories count as long as one is a process's current directory."""
     is_ended(fill(me, probes, "inside", 4, want=16), 4)
     is_fine(fill(me, probes, "inside", 64, want=2, hold=100))
 
@@ -202,8 +202,8 @@ def test_default(me, probes):
 
 
 def test_short_runs_are_counted_at_their_end(me, probes):
-    """Over before anybody looked: nothing to be ended, but it is told. Whoever begins to count when the command runs
-    already takes what it has written by then for what was there before."""
+    """The run has ended before the first count: there is nothing to end, but the receipt says so. The baseline must be
+    counted before the command runs, or it would include what the command has written by then."""
     for _ in range(12):
         tidy(me)
         got = me.receipt(
@@ -253,7 +253,7 @@ print(os.fstat(fd).st_size)
 
 
 def test_neighbours_are_not_charged(me, probes):
-    """Somebody else fills the disk while the run is near its limit."""
+    """Another program fills the disk while the run is near its limit."""
     tidy(me)
     script = "head -c 12M /dev/zero >f; touch /dev/shm/x; i=0; while [ $i -lt 20 ]; do sleep 0.1; echo $i >g; i=$((i+1)); done; echo fine"
     argv = me.argv(["--workspace", ".", "--disk", "16M"], ["sh", "-c", script], "namespaces")
@@ -270,7 +270,7 @@ def test_neighbours_are_not_charged(me, probes):
 
 
 def test_layers_are_out_of_reach(me):
-    """Init holds a descriptor of what it counts; nobody inside gets at it."""
+    """Init holds a descriptor of what it counts; the guest cannot get at it."""
     tidy(me)
     script = "ls /proc/1/fd /proc/1/cwd/ /proc/1/root/ 2>&1 | grep -vc denied; ls /proc/self/fd | wc -w"
     got = me.receipt(["--workspace", "."], ["sh", "-c", script], "namespaces")
@@ -280,7 +280,7 @@ def test_layers_are_out_of_reach(me):
 
 @pytest.mark.parametrize("where", ["top", "deep"])
 def test_counting_is_not_disturbed_by_names(me, where):
-    """Names that nobody would choose, links, devices of pipes and sockets."""
+    """Unusual names, links, pipes and sockets."""
     tidy(me)
     script = f"""
 import os, socket, sys

@@ -23,7 +23,7 @@ KINDS = [
     "memfd-alloc",
     "memfd-mapped",  # the descriptor is closed, the mapping shows nothing
     "memfd-flight",  # in a socket's queue: neither open nor mapped anywhere
-    "memfd-hidden",  # open in a process whose /proc nobody may read
+    "memfd-hidden",  # open in a process whose /proc cannot be read
     "tmp",
     "tmp-gone",  # open and without a name
     "devshm",
@@ -38,7 +38,7 @@ KINDS = [
     "writers-shared",
     "cow",  # 20 processes write their own copy of what they shared
     "fog",  # behind processes that take long to look at
-    "daemon",  # another session, nobody's child
+    "daemon",  # another session, adopted by init
     "headless",  # its first thread has ended
     "undumpable",
     "threads",  # on their stacks
@@ -46,10 +46,10 @@ KINDS = [
     "vfork",
 ]
 
-# What the kernel holds on behalf of a program and counts for nobody without control groups.
+# Kernel memory of a program that only control groups count.
 BUFFERS = ["sockets", "pipes", "messages"]
 
-# Where nobody looks first (probes/stash.c).
+# Memory in unusual places (probes/stash.c).
 STASHES = [
     ("semaphores", "namespaces"),
     ("thread", "namespaces"),  # a file that only one thread has open, in a table of its own

@@ -203,7 +203,7 @@ def test_nothing_is_counted_twice(me, probes, kind):
 
 
 def test_large_files_read_are_no_use(me, level):
-    """What the page cache holds of the host's files belongs to nobody."""
+    """The page cache of the host's files does not count."""
     with open(me.work / "big", "wb") as file:
         file.truncate(600 << 20)  # the cache holds a page for each part of it that is read
     me.own(me.work / "big")

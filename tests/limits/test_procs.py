@@ -124,7 +124,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 
 def test_the_default_holds_a_bomb(me, probes):
-    """Nobody asked for a limit; 256 is the default."""
+    """256 is the default when no limit is given."""
     got = me.receipt(["-t", "20s", "-r", probes["tasks"]], [probes["tasks"], "storm", "2000", "200"], "namespaces")
     made, refused, _ = words(got["stdout"])
     assert made <= 256 and refused, got["stdout"]

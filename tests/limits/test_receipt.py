@@ -218,7 +218,7 @@ def state(pid):
 
 
 def test_never_half_written(me, level):
-    """Whoever reads the receipt while runs replace it sees a whole one."""
+    """A reader sees a whole receipt while runs replace it."""
     path = me.work / "receipt.json"
     me.run(["--receipt", path], ["true"], level)
     proc = me.popen(["sh", "-c", 'for i in 1 2 3 4 5 6 7 8 9 10; do "$@"; done', "sh",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The watch itself: a limit that cannot be watched ends the run, and nobody inside can hold the watch up."""
+"""The watch itself: a limit that cannot be watched ends the run, and the guest cannot delay the watch."""
 
 import subprocess
 import threading
@@ -17,7 +17,7 @@ LIMITS = [["-m", "64M"], ["--cpus", "0.5"], ["--cpu-time", "10s"]]
 
 @pytest.mark.parametrize("limit", LIMITS, ids=lambda limit: limit[0])
 def test_a_blind_watch_ends_the_run(me, level, limit):
-    """Fail closed: the command does not go on under a limit that nobody holds."""
+    """Fail closed: the command does not go on under a limit that is not enforced."""
     argv = me.argv(limit, ["sh", "-c", "while :; do sleep 0.01; done"], level)
     done = me.outside([*BLIND, *INJECT, *argv], timeout=20)
     assert done.returncode == 125, done
@@ -37,7 +37,7 @@ def test_blind_without_limits(me):
     assert (done.returncode, done.stderr) == (0, b""), done
 
 
-# --- a guest whose smaps nobody can read -----------------------------------------------------------
+# --- a guest whose smaps cannot be read ------------------------------------------------------------
 
 
 def grip(me, level, probes, opts):

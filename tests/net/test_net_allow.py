@@ -121,7 +121,7 @@ def test_rules(home, net, level, via, name):
     worked = [(s["host"], s["port"]) for s, r in zip(steps, got["results"]) if "error" not in r]
     assert worked == good, got
     assert len(net.arrived()) == len(good)
-    # A port that no rule names at all is refused by the kernel: there is nobody to note it down.
+    # A port that no rule names at all is refused by the kernel, which does not tell Cordon.
     assert net_denials(got) or (name == "several-ports" and level == "namespaces"), got["denials"]
 
 

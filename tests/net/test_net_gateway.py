@@ -40,7 +40,7 @@ def start(home):
 
 
 def test_only_with_rules(start, level):
-    """Who asks for no network has no gateway."""
+    """Without network there is no gateway."""
     assert gateways(start([], WAITS, level).pid) == []
     assert len(gateways(start(RULES, WAITS, level).pid)) == 1
 
@@ -199,7 +199,7 @@ def test_denials(home, net, level):
 
 
 def test_denials_of_a_hostile_guest(home):
-    """Names are text of the guest's: nothing in them reaches a terminal or breaks the JSON."""
+    """The guest chooses the names: nothing in them reaches a terminal or breaks the JSON."""
     raw = "\x12\x34\x01\x00\x00\x01" + "\0" * 6 + "\x09\x1b[2Jevil\n" + "\x05a\"b\\c" + "\0\x00\x01\x00\x01"
     got = home.within(RULES, {"do": "dns", "raw": raw, "timeout": 1}, {"do": "dns", "raw": "", "timeout": 1})
     text = "".join(d["target"] + (d["fix"] or "") for d in net_denials(got))

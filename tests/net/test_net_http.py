@@ -64,7 +64,7 @@ def post(fields, body="", line="POST /upload HTTP/1.1"):
 
 
 CHUNKED = "Transfer-Encoding: chunked\r\n"
-# What two readers could take in two ways, or for somebody else. Nothing of it may go out.
+# Requests that two parsers could read in two ways, or as meant for another host. None may go out.
 VECTORS = {
     "cl-te": post(f"Content-Length: 6\r\n{CHUNKED}", "0\r\n\r\n" + SMUGGLED),
     "te-cl": post(f"{CHUNKED}Content-Length: 4\r\n", f"{len(SMUGGLED):x}\r\n{SMUGGLED}\r\n0\r\n\r\n"),
@@ -170,7 +170,7 @@ def test_nothing_of_it_goes_out(home, net, name):
 
 
 def test_broken_bodies(home, net):
-    """Nobody can take what follows for another request: the connection ends."""
+    """What follows cannot be taken for another request: the connection ends."""
     got = home.within(RULES, *[raw(v) for v in BODIES.values()], together=True)
     assert len(got["results"]) == len(BODIES)
     for contact in net.arrived(80, with_bytes=True):

@@ -295,7 +295,7 @@ except OSError as e: print(errno.errorcode[e.errno])
 
 
 def test_changing_the_address_meanwhile(me, probes, listener, echo):
-    """What is swapped in after the call was looked at reaches nobody."""
+    """An address that is swapped in after the check is not connected to."""
     probe, ms = probes["connrace"], f"{ceiling(1500):.0f}"
     target = listener.add(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0), "target")[1]
     script = "os.execv(sys.argv[1], [*sys.argv[1:3], str(PORT), sys.argv[3]])"
@@ -366,7 +366,7 @@ def test_strangers_get_nothing(waiting, echo):
 
 
 def test_strangers_at_the_same_time(waiting, echo):
-    """Whoever else is in the listener's queue is told apart from the guest's connection."""
+    """Other connections in the listener's queue are told apart from the guest's."""
     stop, got = threading.Event(), []
 
     def storm():
@@ -483,7 +483,7 @@ def test_only_where_landlock_knows_tcp(me, server):
         assert done.returncode == 0, done.stderr
 
 
-# Whoever listens to system calls around us keeps init from it: there can be one listener only.
+# There can be one seccomp listener only: one that the caller has installed keeps init from it.
 LISTENING = """
 import ctypes, fcntl, os, struct, sys
 libc = ctypes.CDLL(None, use_errno=True)

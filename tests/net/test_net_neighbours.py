@@ -12,7 +12,7 @@ from rig import allow
 
 PYTHON = ["/usr/bin/python3", "-I", "-u", "-c"]
 
-# A thousand descriptors and more on their way to nobody; says how many, and stays.
+# Sends more than a thousand descriptors that are never received; says how many, and stays.
 IN_FLIGHT = """
 import array, os, socket, sys
 held, n, fd = [], 0, os.open("/dev/null", 0)
@@ -121,7 +121,7 @@ def get(cookie):
 
 
 def test_pipes_elsewhere(home, net, neighbour):
-    """A head that does not fit into a small pipe is passed on all the same, and stops nobody else's traffic."""
+    """A head that does not fit into a small pipe is passed on all the same, and does not stop other connections."""
     assert neighbour(home, PIPES) == 1440
     got = home.within(allow("www.example.com"), *[get(size) for size in (10, 12000, 10, 12000, 10)])
     assert ["hello" in r.get("got", "") for r in got["results"]] == [True] * 5, got["results"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports of the sandbox that the host can reach, and nobody else."""
+"""Ports of the sandbox that only the host can reach."""
 
 import json
 import re
@@ -82,7 +82,7 @@ def free_port(home):
 @pytest.mark.parametrize("egress", [False, True], ids=["alone", "with-rules"])
 def test_a_fixed_port(home, net, egress):
     port = free_port(home)
-    assert "error" in results(home, tcp(port))[0], "somebody else is there"
+    assert "error" in results(home, tcp(port))[0], "another program listens there"
     run = Published(home, [*(allow("example.com") if egress else []), "--publish", f"{port}:8000/tcp"])
     try:
         got = results(home, tcp(port), tcp(port, send="x" * 300_000), udp(port))
@@ -185,7 +185,7 @@ def test_refused_at_level_landlock(home):
 
 
 def test_nobody_listens_inside(home):
-    """The connection ends; the run goes on, and works when somebody does listen."""
+    """The connection ends; the run goes on, and works once a program listens."""
     port = free_port(home)
     argv = home.argv(["--publish", f"{port}:8000"], ["python3", "-u", "-c", "input()\n" + SERVER], "namespaces")
     proc = home.popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)

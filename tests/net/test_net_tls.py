@@ -117,7 +117,7 @@ def renamed(name):
 
 
 def two_names():
-    """A second server name extension, for somebody else."""
+    """A second server name extension, for another server."""
     record = with_extension(hello("example.com"), 0)
     name = b"evil.example"
     value = struct.pack(">HBH", len(name) + 3, 0, len(name)) + name
@@ -127,7 +127,7 @@ def two_names():
 
 
 def test_control(home, net):
-    """Outside the server gets and answers every hello, also the ones for somebody else."""
+    """Outside the server gets and answers every hello, also the ones for another server."""
     steps = {**GOOD, **{n: BAD[n] for n in ("other-allowed-name", "denied-name", "no-name", "oversized-denied")}}
     got = home.control(*[steps[n]() for n in steps], together=True)
     assert [n for n, r in zip(steps, got) if not answered(r) and n not in UNUSUAL] == []
@@ -175,7 +175,7 @@ def test_each_refusal_is_told(home, net, name, reason):
 
 
 def test_a_hello_that_ends_early(home, net):
-    """Nobody waits for the rest of it."""
+    """The gateway does not wait for the rest of it."""
     got = home.within(RULES, BAD["cut-short"]())
     assert got["results"] == [{"got": "", "cut": None}] or got["results"][0]["cut"] == "ECONNRESET", got["results"]
     assert net.arrived(with_bytes=True) == []

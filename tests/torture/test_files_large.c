@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file protocol where there is much of everything, where limits end it, and where somebody
- * changes the tree meanwhile. */
+/* The file protocol with large trees and files, at its limits, and while the tree changes. */
 #include "unit/test_files_lib.h"
 
 #include <signal.h>
@@ -144,7 +143,7 @@ static void test_limits(struct fx *f)
 	fx_ask(f, CORDON_FILES_WRITE, 0, "big", NULL, &mebibyte, data);
 	fx_write(f, 0, "small", "text");
 	fx_ask(f, CORDON_FILES_READ, 0, "small", NULL, NULL, NULL);
-	/* private, in memory (level landlock: a directory of the run's own) */
+	/* private, in memory (level landlock: the run's private directory) */
 	if (strcmp(f->level, "namespaces") == 0) {
 		fx_write(f, 0, "/tmp/private", "private");
 		fx_ask(f, CORDON_FILES_READ, 0, "/tmp/private", NULL, NULL, NULL);

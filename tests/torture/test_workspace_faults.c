@@ -273,7 +273,7 @@ static void test_killed_at_each_call_of_a_large_commit(void)
 	kill_each(0);
 }
 
-/* Nobody goes on with it: each file stays as it is, complete, and nothing of ours is left. */
+/* The commit is not continued: each file stays as it is, complete, and nothing of ours is left. */
 static void test_killed_and_discarded(void)
 {
 	long nth;
@@ -421,7 +421,7 @@ static void test_editor(void)
 	CHECK(n_before > 4);
 }
 
-/* Somebody keeps a file open and writes into it: it must stay the file that they write to. */
+/* A program keeps a file open and writes into it: it must stay the file that it writes to. */
 static void test_open_for_writing(void)
 {
 	char path[512];

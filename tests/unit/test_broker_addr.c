@@ -68,7 +68,7 @@ static void test_families(void)
 	}
 }
 
-/* Any one bit that is not the proxy's leads to nobody, but for what does not count. */
+/* An address that differs from the proxy's in one significant bit is refused. */
 static void test_bits(void)
 {
 	for (size_t bit = 16; bit < 8 * sizeof(v6); bit++) {

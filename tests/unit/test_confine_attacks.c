@@ -225,7 +225,7 @@ static void test_processes(void)
 
 static char id_program[96];
 
-/* Exits with 7 if it is somebody else's rights that it has. */
+/* Exits with 7 if it has the rights of another process. */
 static int try_setuid(void)
 {
 	const char *const argv[] = { "/bin/sh", "-c", "test \"$(\"$0\" -u)\" = 20001 || exit 7",

@@ -83,7 +83,7 @@ static inline void run_in_child(void (*fn)(void), int as_user)
 		  as_user ? "user" : "caller", (unsigned)status);
 }
 
-/* @fn in a child, as whoever we are and as a user. */
+/* @fn in a child: once with our own ids, once as an ordinary user. */
 static inline void each_way(void (*fn)(void))
 {
 	run_in_child(fn, 0);

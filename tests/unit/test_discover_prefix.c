@@ -193,7 +193,7 @@ static void test_venv(void)
 	fx_done(&f);
 }
 
-/* Whoever can write to the workspace must not get more than some interpreter's prefix. */
+/* A hostile workspace must not get more than some interpreter's prefix granted. */
 static void test_hostile_venv(void)
 {
 	struct fixture f;

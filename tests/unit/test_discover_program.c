@@ -108,7 +108,7 @@ static void test_links(void)
 	expect_error(&f, "%/dangling", NULL, CORDON_E_NOT_FOUND, "link to nothing", "");
 	/*
 	 * 41 links are too many for the kernel and for us. Up to 40 it may count twice: a walk that
-	 * it has to repeat (somebody renames something meanwhile) goes on counting, so 20 are safe.
+	 * it has to repeat (a rename meanwhile) goes on counting, so 20 are safe.
 	 */
 	fx_elf(&f, "chain0");
 	for (i = 1; i <= 41; i++) {

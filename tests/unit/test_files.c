@@ -247,7 +247,7 @@ static void test_list(struct fx *f)
 	fx_ended(f, 0);
 }
 
-/* What is closed to its owner is closed, whoever started the run. */
+/* What is closed to its owner is closed, also when root started the run. */
 static void test_closed(struct fx *f)
 {
 	struct fx_record record;

@@ -25,7 +25,7 @@ struct fx_answer {
 };
 
 struct fx {
-	char dir[PATH_MAX]; /* a directory of the caller's, real path: the write grant and cwd */
+	char dir[PATH_MAX]; /* the caller's directory, real path: the write grant and cwd */
 	const char *level;
 	struct cordon_launcher *launcher;
 	struct cordon_policy *policy;
@@ -299,7 +299,7 @@ static void fx_run_all(const char *level, void (*const *functions)(struct fx *),
 	}
 }
 
-/* The same in a child that is an ordinary user; who is one already has done it. */
+/* The same in a child that is an ordinary user, unless we are one already. */
 __attribute__((unused)) static void fx_run_as_user(const char *level,
 						   void (*const *functions)(struct fx *), size_t n)
 {

@@ -236,7 +236,7 @@ static void test_ports(void)
 	CHECK_INT(outcome(do_other_port, 1), config.handled_net ? 1 : 0);
 }
 
-/* Ids and capabilities are gone whoever started it. */
+/* Ids and capabilities are gone, also when root started it. */
 static void test_identity(void)
 {
 	char path[64], line[256], value[128];

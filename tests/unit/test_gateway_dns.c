@@ -380,7 +380,7 @@ static void test_codes_passed_on(void)
 	CHECK_INT(n_denied, 0);
 }
 
-/* A name whose addresses are nobody's business has none. */
+/* A name whose addresses must not be told has none. */
 static void test_special(void)
 {
 	set_up(true);

@@ -342,7 +342,7 @@ static void test_nobody_answers(void)
 	for (int i = 0; i < n_socks; i++)
 		CHECK_INT(socks[i].server, 1 + i / 2 % 2);
 	CHECK_INT(count_open(), 0);
-	/* A short while nobody tries again. */
+	/* It is not tried again for a short while. */
 	resolve(&g, name, note, NULL);
 	CHECK_INT(n_done, 2);
 	CHECK_INT(n_socks, 12);
@@ -507,7 +507,7 @@ static void test_search(void)
 	resolve(&g, name, note, NULL);
 	SAY("host.one", DNS_A, DNS_NXDOMAIN, 0, 0);
 	SAY("host.one", DNS_AAAA, DNS_NXDOMAIN, 0, 0);
-	/* host.secret is denied: nobody is asked for it. */
+	/* host.secret is denied: no server is asked for it. */
 	SAY("host.two", DNS_A, DNS_NOERROR, 0, 0);
 	SAY("host.two", DNS_AAAA, DNS_NOERROR, 0, 0);
 	SAY("host", DNS_A, DNS_NXDOMAIN, 0, 0);
@@ -608,7 +608,7 @@ static void test_limits(void)
 	CHECK_INT(n_done, 1);
 	CHECK_INT(names[LOOKUPS_MAX].rcode, DNS_SERVFAIL);
 	CHECK_INT(n_lookups, LOOKUPS_MAX);
-	/* One that nobody waits for any more gives way, and answers to it go nowhere. */
+	/* A query without waiting clients gives way, and answers to it are dropped. */
 	resolve_cancel(note, &names[3]);
 	resolve(&g, &names[LOOKUPS_MAX], note, NULL);
 	CHECK_INT(n_done, 1);

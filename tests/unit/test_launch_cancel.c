@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cancelling from another thread, at any moment: whoever waits for the run is woken, and the
+ * Cancelling from another thread, at any moment: all who wait for the run are woken, and the
  * account says so. Also a run that changes hands, and one that two threads end at once.
  */
 #include <errno.h>
@@ -107,7 +107,7 @@ static void *cancel_and_free(void *arg)
 	return ok ? arg : NULL;
 }
 
-/* Started here, ended and freed there: a run is nobody's in particular. */
+/* Started in one thread, ended and freed in another: a run belongs to no thread. */
 static void test_handed_over(void)
 {
 	for (int level = 0; level < 2; level++) {

@@ -215,7 +215,7 @@ static void test_orphans(void)
 	CHECK_INT(cordon_run_cancel(run, NULL), 0);
 	cordon_run_free(run);
 	close(fds[1]);
-	/* Nobody is left who could write. */
+	/* No writer is left. */
 	for (int n = 1; n > 0;)
 		n = (int)read(fds[0], &byte, 1);
 	close(fds[0]);

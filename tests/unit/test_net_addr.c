@@ -354,7 +354,7 @@ static void test_embedded(void)
 	CHECK(!net_addr_embedded(&addr, &inside));
 	CHECK(!net_addr_embedded(&v4, &inside));
 
-	/* Not unmapped by whoever made it. */
+	/* A mapped address that was not unmapped. */
 	addr.is_v6 = 1;
 	memcpy(addr.bytes, mapped, sizeof(mapped));
 	CHECK_STR(net_addr_special(&addr), "loopback");

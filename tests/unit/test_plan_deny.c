@@ -15,7 +15,7 @@ static void test_deny_in_read_grant(void)
 	FX_BUILD(&f);
 	CHECK_INT(op_get(&f, PLAN_OP_MASK, "data/secret")->flags, PLAN_FILE);
 	CHECK_INT(op_get(&f, PLAN_OP_MASK, "data/keys")->flags, 0);
-	/* Nobody inside can rename anything there. */
+	/* The guest cannot rename anything there. */
 	CHECK_INT(op_find(&f, PLAN_OP_PIN, "data"), -1);
 	fx_done(&f);
 }
@@ -192,7 +192,7 @@ static void test_repository_elsewhere(void)
 	fx_file(&f, "ws/.git/config", config);
 	fx_dir(&f, "ws/pkg/hooks");
 	fx_file(&f, "ws/pkg/cfg", "");
-	/* The fixture's user is not ours, and git obeys nobody else's. */
+	/* The fixture's user is not the one who calls, and git ignores other users' configs. */
 	f.machine.uid = geteuid();
 	fx_set(&f, "fs.write", "ws/pkg");
 	FX_BUILD(&f);

@@ -118,7 +118,7 @@ static void test_level_landlock(void)
 	CHECK(op_get(&f, PLAN_OP_RULE, tmp)->flags & PLAN_PRIVATE_DIR);
 	CHECK(op_get(&f, PLAN_OP_RULE, home)->flags & PLAN_PRIVATE_DIR);
 	CHECK(op_find(&f, PLAN_OP_RULE, dir) < 0 && op_find(&f, PLAN_OP_RULE, f.tmpdir) < 0);
-	/* Whoever could write there would decide what the next run's /tmp is. */
+	/* A guest that could write there would decide what the next run's /tmp is. */
 	fx_set(&f, "fs.write", f.base);
 	CHECK_INT(fx_build(&f), -CORDON_E_UNSUPPORTED);
 	end();

@@ -233,7 +233,7 @@ static void test_store_is_hidden(void)
 	snprintf(hidden, sizeof(hidden), "%.4100s/workspaces", state);
 	f.options.state_dir = state;
 	fx_set(&f, "fs.write", f.home);
-	/* Nobody inside makes it, either. */
+	/* The guest cannot make it, either. */
 	FX_BUILD(&f);
 	CHECK(is_held(&f, state));
 	CHECK(mkdir(state, 0700) == 0 && mkdir(hidden, 0700) == 0);
@@ -243,7 +243,7 @@ static void test_store_is_hidden(void)
 	fx_set(&f, "fs.read", hidden);
 	FX_BUILD(&f);
 	CHECK(op_find(&f, PLAN_OP_MASK, state) >= 0 && op_find(&f, PLAN_OP_BIND, hidden) < 0);
-	/* Without mounts nothing can be hidden, and nobody may write there. */
+	/* Without mounts nothing can be hidden, and the guest may not write there. */
 	f.level = PLAN_LEVEL_LANDLOCK;
 	CHECK_INT(fx_build(&f), -CORDON_E_UNSUPPORTED);
 	CHECK(strstr(f.err.msg, "workspaces") != NULL);

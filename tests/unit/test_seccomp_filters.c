@@ -153,7 +153,7 @@ static void test_returns(void)
 				i++;
 			CHECK_MSG(i < ARRAY_SIZE(known), "%s: instruction %zu returns %#x",
 				  seccomp_variant_name(v), pc, filter->insns[pc].k);
-			/* With namespaces nobody listens, and nothing is trapped. */
+			/* With namespaces there is no listener, and nothing is trapped. */
 			CHECK(filter->insns[pc].k != SECCOMP_RET_USER_NOTIF ||
 			      (v != SECCOMP_NAMESPACES && v != SECCOMP_NAMESPACES_COMMANDS));
 		}

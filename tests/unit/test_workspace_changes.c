@@ -205,7 +205,7 @@ static void test_renames(void)
 	tear_down();
 }
 
-/* What somebody has to decide on by itself is not hidden in a pair. */
+/* A change that the user has to decide on is not hidden in a pair. */
 static void test_no_renames(void)
 {
 	REQUIRE(set_up());

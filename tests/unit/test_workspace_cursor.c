@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cursors in trees that nobody vouches for. */
+/* Cursors in untrusted trees. */
 #include "test_workspace_lib.h"
 
 /* --- names and cursors --------------------------------------------------------------------------

@@ -226,7 +226,7 @@ static void test_parent_copy(void)
 	tree = ws_open_content(two);
 	CHECK_STR(text_of(tree, "file"), "changed");
 	close(tree);
-	/* Nobody can tell by the time what was touched in it. */
+	/* Its times do not tell what was changed in it. */
 	CHECK_INT(two->meta.created.tv_sec, 0);
 	CHECK_INT(two->meta.began.tv_sec, one->meta.began.tv_sec);
 	CHECK(two->info.created_s > 1600000000);
@@ -277,8 +277,8 @@ static int stop_here(void *arg, uint64_t files, uint64_t bytes)
 		pause();
 }
 
-/* Killed while it copies: nothing that looks like a workspace, and gc removes what is left. But not
- * while somebody is still at it. */
+/* Killed while it copies: nothing that looks like a workspace, and gc removes what is left, but not
+ * while a copy is under way. */
 static void test_killed(void)
 {
 	int pipes[2], n = 0, status;
@@ -438,7 +438,7 @@ static void test_base_replaced(void)
 	cordon_workspace_close(ws);
 	CHECK_INT(unlinkat(tmp_fd, "base", AT_REMOVEDIR), 0);
 	check_opens(base, id);
-	CHECK_INT(collect(-1, 0), 0); /* nobody knows whether it is needed */
+	CHECK_INT(collect(-1, 0), 0); /* it may still be needed */
 	CHECK_INT(renameat(tmp_fd, "moved", tmp_fd, "base"), 0);
 	CHECK_INT(ws_open(state, id, &ws, &err), 0);
 	CHECK_INT(ws_open_base(ws, &err), 0);

@@ -209,7 +209,7 @@ static void test_base_equal(void)
 	end();
 }
 
-/* Changed while the run was going on: nobody knows what it saw. */
+/* Changed during the run: it may have seen either content. */
 static void test_changed_during_run(void)
 {
 	REQUIRE(start(CORDON_MECHANISM_OVERLAY));
@@ -249,7 +249,7 @@ static void test_two_runs(void)
 	end();
 }
 
-/* Nobody settled: times alone tell. */
+/* Never settled: only the times can tell. */
 static void test_no_records(void)
 {
 	REQUIRE(start(CORDON_MECHANISM_OVERLAY));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing and copying trees that nobody vouches for. */
+/* Removing and copying untrusted trees. */
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/un.h>
@@ -196,7 +196,7 @@ static int count_canaries(void)
 	return n;
 }
 
-/* "next" is where nobody swaps anything yet. */
+/* "next" is not being swapped yet. */
 static void put_race_tree(const char *name)
 {
 	char path[64];

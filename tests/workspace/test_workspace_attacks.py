@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a hostile command tries from its workspace: at programs of the host that use the base, at
-later runs over the same workspace, and at whoever wants to look at what it left.
+"""What a hostile command tries from its workspace: against programs of the host that use the base,
+against later runs over the same workspace, and against the commands that show what it left.
 
 Each attack works where there is no workspace; that is tried first.
 """
@@ -27,7 +27,7 @@ def desk(me, level):
 # Says what it did to the host's programs, then waits for a line.
 REACH = """
 import fcntl, os, signal, socket, sys
-signal.signal(signal.SIGIO, signal.SIG_IGN)  # somebody wants what we have a lease of
+signal.signal(signal.SIGIO, signal.SIG_IGN)  # another process opens what we have a lease of
 os.chdir(os.environ.get("CORDON_WORKSPACE", "."))
 def attempt(name, call):
     try:
@@ -126,7 +126,7 @@ def test_programs_of_the_host_are_not_reached(desk):
 
 
 def neighbour(me):
-    """An installation that nobody granted, next to the base."""
+    """An installation that was not granted, next to the base."""
     place = tree(
         me,
         me.mkdir("neighbour"),
@@ -154,7 +154,7 @@ def test_links_left_behind_open_no_neighbour(desk):
 
 
 def test_closed_top(desk):
-    """Whoever closes the workspace itself keeps nobody from looking at it, committing and discarding."""
+    """A guest that takes all rights from the workspace does not prevent diff, commit and discard."""
     before = picture(desk.base)
     desk.run("echo new > made; echo more >> file; chmod 0 .", "--name", "w")
     assert_same(before, desk.base)
@@ -186,7 +186,7 @@ def test_store_in_the_base(desk, how):
 
 @pytest.mark.parametrize("place", ["/proc", "/proc/self", "/sys"])
 def test_the_kernels_own_files(desk, place):
-    """Nobody can keep a copy of them, and reading some of them waits or does something."""
+    """They cannot be copied, and reading some of them blocks or has an effect."""
     done = desk.me.run(["--workspace", place], ["true"], desk.level)
     assert done.returncode == 125 and b"holds no files but the kernel's own" in done.stderr, done
     assert desk.ids() == []

@@ -122,7 +122,7 @@ def test_dry_run(desk):
 # --- conflicts -----------------------------------------------------------------------------------------
 
 CONFLICTS = {
-    # name: what the run does, what somebody does outside meanwhile, the path
+    # name: what the run does, what the user does outside meanwhile, the path
     "edited": ("echo inside > text", "echo outside > text", "text"),
     "deleted": ("echo inside > text", "rm text", "text"),
     "delete-edited": ("rm text", "echo outside > text", "text"),
@@ -322,7 +322,7 @@ def test_git_orders_of_the_guest_stay_inside(repository):
 
 
 def test_git_is_one_unit(repository):
-    """All of .git or nothing of it: somebody commits outside meanwhile."""
+    """All of .git or nothing of it: the user commits outside meanwhile."""
     desk = repository
     guest(desk, "echo inside > made; git add made; git commit -qm inside")
     desk.me.write(desk.base / "outside", "x\n")

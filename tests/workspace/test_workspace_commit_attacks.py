@@ -140,7 +140,7 @@ def test_damaged(desk):
     assert desk.text("file") == "new\n"
 
 
-# --- somebody else in the base -------------------------------------------------------------------------
+# --- another program in the base -----------------------------------------------------------------------
 
 
 def _swap(base, out, stop):

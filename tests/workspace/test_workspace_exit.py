@@ -230,7 +230,7 @@ def test_killed_run(desk, how):
 
 
 def test_conflict_after_a_killed_run(desk):
-    """Nobody wrote down what the base was like: a change of it since is found all the same."""
+    """The state of the base was not recorded: a later change of it is found all the same."""
     argv = desk.me.argv(["--workspace", desk.base, "--name", "n"], ["sh", "-c", 'cd "$CORDON_WORKSPACE"; echo inside > file; echo ready; sleep 1000'], desk.level)  # fmt: skip
     child = desk.me.popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=str(desk.base))
     assert child.stdout.readline() == b"ready\n"

@@ -257,7 +257,7 @@ def test_wrong_words(desk):
 
 
 def test_links_lead_nowhere(desk):
-    """Directories that became links while nobody looked: nothing is written through them."""
+    """Directories that became links meanwhile: nothing is written through them."""
     victim = tree(desk.me, desk.me.mkdir("victim"), {"inner": "old\n", "e/deep": "old\n"})
     guest(desk, "open('d/inner', 'w').write('evil\\n'); open('d/e/deep', 'w').write('evil\\n'); open('d/new', 'w').write('evil\\n')")  # fmt: skip
     before = picture(victim)

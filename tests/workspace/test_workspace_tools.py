@@ -88,7 +88,7 @@ def test_new_repository(work):
 
 
 def test_hook_of_the_guest_runs_inside(work):
-    """It may do what it wants there; of the base nobody hears."""
+    """It may do what it wants there; the base does not change."""
     needs("git")
     w = work({}, REPOSITORY)
     w.run("printf '#!/bin/sh\\ntouch hooked\\n' > .git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit && git config core.fsmonitor false && git commit -qam x && test -e hooked")  # fmt: skip

@@ -329,7 +329,7 @@ def test_two_runs_at_once(me, level, base):
 
 
 def test_killed_supervisor(me, level, base):
-    """cordon dies in the middle of a run: what was written is kept, and nobody holds the workspace."""
+    """cordon dies in the middle of a run: what was written is kept, and the workspace is not locked."""
     ws = ["--workspace", base, "--name", "n"]
     first = me.popen(me.argv(ws, ["sh", "-c", "echo x > made; echo ready; sleep 1000"], level), cwd=str(base), stdout=subprocess.PIPE)  # fmt: skip
     assert first.stdout.readline() == b"ready\n"
@@ -341,7 +341,7 @@ def test_killed_supervisor(me, level, base):
         done = me.outside([me.cordon, "workspace", "status", "--json", "n"], check=True)
         return json.loads(done.stdout)["in_use"]
 
-    assert not settles(in_use, 20), "somebody still holds it"
+    assert not settles(in_use, 20), "it is still locked"
     assert changes(me, "n") == {"made": "added"}
     assert sh(me, ws, "cat made", level).stdout == b"x\n"
     assert not os.path.lexists(base / "made")
@@ -361,7 +361,7 @@ def test_user(me, base):
 
 
 def test_modes_of_the_store(me, level, base):
-    """Nobody else can look in."""
+    """Other users cannot look in."""
     sh(me, ["--workspace", base, "--name", "n"], "echo x > made", level)
     for path in (store(me), store(me).parent, *store(me).glob("w*")):
         st = os.lstat(path)

@@ -64,7 +64,7 @@ def _entry(path):
 
 
 def picture(top):
-    """Everything about a tree that somebody could have changed, by path below it."""
+    """Everything about a tree that could have changed, by path below it."""
     top = os.fsencode(top)
     seen = {".": _entry(top)}
     todo = [b""]

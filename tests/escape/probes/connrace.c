@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races whoever connects in our place: connrace TARGET_PORT OTHER_PORT MILLISECONDS
+ * Races against init, which connects in our place: connrace TARGET_PORT OTHER_PORT MILLISECONDS
  *
  * A second thread keeps changing what connect() is handed: the family between AF_UNIX and AF_INET,
  * the port between OTHER_PORT (which may be reached) and TARGET_PORT (which may not), and the
- * socket behind the descriptor. Only the log of whoever listens on TARGET_PORT counts. Prints how
+ * socket behind the descriptor. Only the log of the listener on TARGET_PORT counts. Prints how
  * many calls succeeded.
  */
 #include <arpa/inet.h>

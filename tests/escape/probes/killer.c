@@ -3,9 +3,9 @@
  * Kills a supervisor at random moments: killer ROUNDS SEED MODE SUPERVISOR ARG... MARK
  *
  * MODE: `kill` SIGKILL mostly, other signals too; `stop` the supervisor is stopped first; `init`
- * its children are stopped first and continued when it is dead; `end` nobody is killed. Prints what
- * it found as `name number` lines and the failures on standard error. Run in the write grant of
- * SUPERVISOR.
+ * its children are stopped first and continued when it is dead; `end` nothing is killed. Prints
+ * what it found as `name number` lines and the failures on standard error. Run in the write grant
+ * of SUPERVISOR.
  */
 #include "reckon.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Races whoever changes metadata in our place: metarace OWN FOREIGN DIRECTORY MILLISECONDS
+ * Races against init, which changes metadata in our place: metarace OWN FOREIGN DIRECTORY
+ * MILLISECONDS
  *
  * OWN is a file that may be changed, FOREIGN (no longer than OWN) one that may not. A second thread
  * writes the one path and the other into the buffer that is handed to the kernel; later it

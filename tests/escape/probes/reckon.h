@@ -26,7 +26,7 @@
 
 static struct {
 	const char *dir, *mark;
-	unsigned marked_before; /* whoever started this program may name the mark, too */
+	unsigned marked_before; /* the parents of this program may name the mark, too */
 	unsigned rounds, ran, late, survived, held, marked, litter, worst_us;
 	uint64_t sum_us;
 } tally;
@@ -157,7 +157,7 @@ static int is_ours(const char *name)
 	return 0;
 }
 
-/* A private directory of this caller's that is younger than the round and that nobody uses. */
+/* A private directory of this caller that is younger than the round and not in use. */
 static int is_scratch_left(const char *name, time_t since)
 {
 	char path[300];

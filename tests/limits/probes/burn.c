@@ -117,7 +117,7 @@ static void many(void)
 	}
 }
 
-/* Nobody waits for the burners: their time is added to no parent's account. */
+/* The burners are not waited for: their time is added to no parent's account. */
 static void unwaited(void)
 {
 	signal(SIGCHLD, SIG_IGN);

@@ -25,7 +25,7 @@
 
 static unsigned hold_ms = 1500;
 
-/* What would outlive the program where nobody tidies up after it. */
+/* What would outlive the program outside of a namespace of its own. */
 static int segments[OBJECTS_MAX], queues[OBJECTS_MAX];
 static unsigned n_segments, n_queues;
 static char file_path[64];
@@ -204,7 +204,7 @@ static void send_fd(int sock, int fd)
 		fail("sendmsg");
 }
 
-/* In flight: nobody has it open, nobody maps it. Small pieces, each gone before it is seen. */
+/* In flight: neither open nor mapped anywhere. Small pieces, each gone before it is seen. */
 static void eat_memfd_flight(size_t size)
 {
 	int pair[2];
@@ -408,7 +408,7 @@ static void eat_cow(size_t size)
 	wait_eaten(20);
 }
 
-/* A reservation in COUNT pieces of one page each: an entry of the kernel's for every second one. */
+/* A reservation in COUNT pieces of one page each: the kernel has an entry for every second one. */
 static void shred(size_t count)
 {
 	char *mem = map(count * PAGE, MAP_PRIVATE | MAP_ANONYMOUS);
@@ -420,8 +420,8 @@ static void shred(size_t count)
 }
 
 /*
- * Makes whoever looks closely look for a long time: processes with very many mappings, which share
- * so much that a look at their sizes alone tells nothing. Behind them one that eats.
+ * Makes the exact count slow: processes with very many mappings, which share so much that their
+ * sizes alone tell nothing. One more process eats meanwhile.
  */
 static void eat_fog(size_t size)
 {
@@ -444,7 +444,7 @@ static void eat_fog(size_t size)
 	eat_huge(size);
 }
 
-/* Entries of the kernel's for mappings that hold nothing. */
+/* The kernel's entries for mappings that hold nothing. */
 static void eat_vmas(size_t size)
 {
 	size_t each = 60000;
@@ -486,7 +486,7 @@ static void *eat_in_thread(void *arg)
 	return NULL;
 }
 
-/* By a process whose first thread has ended: its own figures are those of nobody. */
+/* By a process whose first thread has ended: its own figures say nothing. */
 static void eat_headless(size_t size)
 {
 	if (!fork()) {
@@ -608,7 +608,7 @@ static void eat_threads(size_t size)
 	wait_eaten(40);
 }
 
-/* Nobody is running when the sampler looks. */
+/* No task is running when the sampler looks. */
 static void eat_stopped(size_t size)
 {
 	pid_t pid = fork();

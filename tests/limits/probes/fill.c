@@ -216,7 +216,7 @@ static void fill_programs(size_t size)
 	}
 }
 
-/* Empty directories that were full, each the current one of somebody. */
+/* Empty directories that were full, each the current directory of a process. */
 static void fill_inside(size_t size)
 {
 	char name[300], dir[32];
@@ -268,7 +268,7 @@ static void fill_tmpfile(size_t size)
 		put(fd, size);
 }
 
-/* Behind descriptors of a process that nobody may look at. */
+/* Behind descriptors of a process whose /proc cannot be read. */
 static void fill_undumpable(size_t size)
 {
 	int fd = create("gone");

@@ -3,8 +3,8 @@
  * Holds the locks of its own address spaces: grip SECONDS
  *
  * Each holder changes the protection of many pages over and over, at the lowest priority there is,
- * while others keep every CPU busy. Whoever reads its smaps then waits for a process that hardly
- * ever gets to run. Says `ready`; prints `over` and ends by itself after SECONDS.
+ * while others keep every CPU busy. A reader of its smaps then waits for a process that hardly ever
+ * gets to run. Says `ready`; prints `over` and ends by itself after SECONDS.
  */
 #include <sched.h>
 #include <sys/mman.h>

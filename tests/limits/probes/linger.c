@@ -2,7 +2,7 @@
 /*
  * Does not want to end: linger HOW SECONDS
  *
- * Prints `ready` when it is in place and `over` when SECONDS have passed and nobody ended it.
+ * Prints `ready` when it is in place and `over` when it still exists after SECONDS.
  */
 #include <time.h>
 
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 		ignore_all();
 	} else if (!strcmp(how, "stopped")) {
 		ignore_all();
-		setpgid(0, 0); /* whoever started us goes on */
+		setpgid(0, 0); /* our parent goes on */
 		if (!fork())
 			stay();
 		say("ready\n");
@@ -95,7 +95,7 @@ int main(int argc, char **argv)
 		daemonise(NULL, 0);
 		stay();
 	} else if (!strcmp(how, "double")) {
-		/* The first process waits; the one that flushes is nobody's child and group. */
+		/* The first process waits; the one that flushes has left its parent and group. */
 		daemonise(flushed, 0);
 		ignore_all();
 		stay();

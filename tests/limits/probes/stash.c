@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Puts memory where nobody looks first: stash KIND MIB [HOLD_MS]
+ * Puts memory in unusual places: stash KIND MIB [HOLD_MS]
  *
  * None of it is mapped by any process. Like eat.c: holds what it has for HOLD_MS (default 1500) and
  * prints `ate N MiB`.
@@ -25,7 +25,7 @@
 static int sets[SETS_MAX];
 static unsigned n_sets;
 
-/* Where nobody tidies up after a program, its semaphores would stay. */
+/* Outside of a namespace of their own, semaphores outlive the program. */
 static void tidy(void)
 {
 	while (n_sets)

@@ -15,7 +15,7 @@
 
 static unsigned hold_ms = 500;
 
-/* Shared with all that is made, whoever makes it. */
+/* Shared by all tasks that are made. */
 static struct tally {
 	unsigned made, refused;
 	int first;

@@ -5,7 +5,7 @@
  *	enter PID same|nested UID GID COMMAND [ARG...]
  *
  * same: net and mount namespace, then that user. nested: the user namespace too (the caller made
- * it), and within it another one where the caller has its own ids again and is nobody special.
+ * it), and within it another one where the caller has its own ids again and no capabilities.
  */
 #include <err.h>
 #include <fcntl.h>

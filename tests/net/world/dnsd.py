@@ -177,7 +177,7 @@ class Udp:
         try:
             self.sock.sendmsg([data], [control], 0, peer)
         except OSError:
-            pass  # nobody there any more
+            pass  # the client has gone
 
     def question(self, data, here, peer):
         for delay, reply, trick in self.dns.answer(data, "udp", here):

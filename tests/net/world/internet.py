@@ -170,7 +170,7 @@ PORTS = {
 
 
 def start_sshd(base, uid):
-    """sshd as an ordinary user: it lets nobody in but that user, with the one key."""
+    """sshd as an ordinary user: it lets in that user only, with the one key."""
 
     def become():
         if pathlib.Path("/proc/self/uid_map").read_text().split()[2] == "1":  # we started as a user
@@ -182,7 +182,7 @@ def start_sshd(base, uid):
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-        die_with_parent()  # last: whoever changes its ids forgets it
+        die_with_parent()  # last: a change of ids resets it
 
     return subprocess.Popen(
         ["/usr/sbin/sshd", "-D", "-E", f"{base}/sshd.log", "-f", f"{base}/sshd_config"],

@@ -3,8 +3,8 @@
  * Every way to change something: mutate -l | mutate DIR
  *
  * -l lists the names of all attempts. DIR has a directory of each name (mutate.h), in which that
- * attempt is made. Two lines for each: what the system call said, and whether somebody who looks by
- * the same path sees a change afterwards:
+ * attempt is made. Two lines for each: what the system call said, and whether a process that looks
+ *by the same path sees a change afterwards:
  *
  *	write allowed
  *	write.seen changed
