@@ -1,91 +1,191 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "git/config.h"
 
-#include <ctype.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-/* Value of "key = value", without quotes and comment; NULL if the line is about another key. */
-static const char *config_value(char *line, const char *key)
-{
-	size_t len = strlen(key), n;
-	char *value, *out;
+#include "base/macros.h"
 
-	if (strncasecmp(line, key, len) != 0)
-		return NULL;
-	line += len;
-	line += strspn(line, " \t");
-	if (*line != '=')
-		return NULL;
-	value = out = line + 1 + strspn(line + 1, " \t");
-	for (const char *s = value; *s && *s != '#' && *s != ';'; s++) {
-		if (*s == '\\' && s[1])
-			s++;
-		else if (*s == '"')
+#define NAME_SIZE 32 /* no section or key that matters is longer */
+
+struct config_cursor {
+	const char *at, *end;
+};
+
+/* The next character; the end of the text is a line end without end. */
+static int peek(const struct config_cursor *c)
+{
+	if (c->at == c->end)
+		return '\n';
+	if (*c->at == '\r' && c->end - c->at > 1 && c->at[1] == '\n')
+		return '\n';
+	return (unsigned char)*c->at;
+}
+
+static int take(struct config_cursor *c)
+{
+	int ch = peek(c);
+
+	if (c->at < c->end)
+		c->at += *c->at == '\r' && ch == '\n' ? 2 : 1;
+	return ch;
+}
+
+static bool is_blank(int ch)
+{
+	return ch == ' ' || (ch >= '\t' && ch <= '\r' && ch != '\n');
+}
+
+static bool is_letter(int ch)
+{
+	return (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z');
+}
+
+/* Letters, digits and dashes; what does not fit becomes "", which nothing is called. */
+static void take_name(struct config_cursor *c, char name[NAME_SIZE])
+{
+	size_t len = 0;
+
+	for (int ch = peek(c); is_letter(ch) || (ch >= '0' && ch <= '9') || ch == '-';
+	     ch = peek(c)) {
+		if (len < NAME_SIZE)
+			name[len++] = (char)ch;
+		take(c);
+	}
+	name[len < NAME_SIZE ? len : 0] = '\0';
+}
+
+/* Behind "[": the section's name. What stands between it and "]" does not matter. */
+static void take_section(struct config_cursor *c, char name[NAME_SIZE])
+{
+	bool is_quoted = false;
+
+	take_name(c, name);
+	for (int ch = peek(c); ch != '\n' && (is_quoted || ch != ']'); ch = peek(c)) {
+		take(c);
+		if (ch == '"')
+			is_quoted = !is_quoted;
+		else if (ch == '\\' && is_quoted && peek(c) != '\n')
+			take(c);
+	}
+	if (peek(c) == ']')
+		take(c);
+}
+
+static int take_escaped(struct config_cursor *c)
+{
+	int ch = take(c);
+
+	switch (ch) {
+	case 'n':
+		return '\n';
+	case 't':
+		return '\t';
+	case 'b':
+		return '\b';
+	default:
+		return ch;
+	}
+}
+
+/* Behind "=", up to the end of the line or of the lines that are joined. */
+static void take_value(struct config_cursor *c, char value[PATH_MAX])
+{
+	size_t len = 0, trimmed = 0; /* trimmed: without blanks at the end */
+	bool is_quoted = false, is_comment = false;
+
+	for (int ch = take(c); ch != '\n'; ch = take(c)) {
+		if (is_comment || (!is_quoted && (ch == '#' || ch == ';'))) {
+			is_comment = true;
 			continue;
-		*out++ = *s;
+		}
+		if (!is_quoted && is_blank(ch)) {
+			if (len > 0 && len < PATH_MAX)
+				value[len++] = ' ';
+			continue;
+		}
+		if (ch == '"') {
+			is_quoted = !is_quoted;
+		} else if (ch == '\\' && peek(c) == '\n') {
+			take(c);
+		} else {
+			ch = ch == '\\' ? take_escaped(c) : ch;
+			if (len < PATH_MAX)
+				value[len++] = (char)ch;
+		}
+		trimmed = len;
 	}
-	*out = '\0';
-	for (n = strlen(value); n > 0 && isspace((unsigned char)value[n - 1]); n--)
-		value[n - 1] = '\0';
-	return value;
+	value[trimmed < PATH_MAX ? trimmed : 0] = '\0';
 }
 
-static int order_in_line(const char *section, char *line,
-			 int (*fn)(void *arg, enum git_order what, const char *value), void *arg)
+static int pass_on(const char *section, const char *key, const char *value,
+		   int (*fn)(void *ctx, enum git_order what, const char *value), void *ctx)
 {
-	enum git_order what = GIT_ORDER_HOOKS;
-	const char *value = NULL;
-
-	if (strcasecmp(section, "core") == 0) {
-		value = config_value(line, "hookspath");
-	} else if (strncasecmp(section, "include", 7) == 0) {
-		what = GIT_ORDER_INCLUDE;
-		value = config_value(line, "path");
-	}
-	return value && *value ? fn(arg, what, value) : 0;
+	if (strcasecmp(section, "extensions") == 0 && strcasecmp(key, "worktreeconfig") == 0)
+		return fn(ctx, GIT_ORDER_WORKTREE, value);
+	if (!*value)
+		return 0;
+	if (strcasecmp(section, "core") == 0 && strcasecmp(key, "hookspath") == 0)
+		return fn(ctx, GIT_ORDER_HOOKS, value);
+	if (strncasecmp(section, "include", 7) == 0 && strcasecmp(key, "path") == 0)
+		return fn(ctx, GIT_ORDER_INCLUDE, value);
+	return 0;
 }
 
-int git_config_orders(char *text, int (*fn)(void *arg, enum git_order what, const char *value),
-		      void *arg)
+int git_config_orders(const char *text, size_t len,
+		      int (*fn)(void *ctx, enum git_order what, const char *value), void *ctx)
 {
-	char section[64] = "", *line, *save = NULL;
+	struct config_cursor c = { text, text + len };
+	char section[NAME_SIZE] = "", key[NAME_SIZE], value[PATH_MAX];
 	int r = 0;
 
-	for (line = strtok_r(text, "\n", &save); r == 0 && line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		line += strspn(line, " \t");
-		if (*line == '[') {
-			size_t len = strcspn(line + 1, " \t\"]");
-			char *close = strchr(line, ']');
+	if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+		c.at += 3;
+	while (r == 0 && c.at < c.end) {
+		int ch = peek(&c);
 
-			snprintf(section, sizeof(section), "%.*s", (int)len, line + 1);
-			/* A key may follow on the same line. */
-			line = close ? close + 1 + strspn(close + 1, " \t") : line + strlen(line);
+		if (ch == '\n' || is_blank(ch)) {
+			take(&c);
+		} else if (ch == '[') {
+			take(&c);
+			take_section(&c, section);
+		} else if (is_letter(ch)) {
+			take_name(&c, key);
+			while (is_blank(peek(&c)))
+				take(&c);
+			value[0] = '\0';
+			if (peek(&c) == '=') {
+				take(&c);
+				take_value(&c, value);
+			}
+			r = pass_on(section, key, value, fn, ctx);
+		} else {
+			/* A comment, or what git would reject. */
+			while (take(&c) != '\n')
+				;
 		}
-		r = order_in_line(section, line, fn, arg);
 	}
 	return r;
 }
 
-int git_config_own(const char *home, int (*fn)(void *arg, const char *path), void *arg)
+int git_user_configs(const struct git_user *user, int (*fn)(void *ctx, const char *path), void *ctx)
 {
 	const struct {
 		const char *dir, *name;
 	} places[] = {
 		{ "/etc", "/gitconfig" },
-		{ getenv("GIT_CONFIG_SYSTEM"), "" },
-		{ getenv("GIT_CONFIG_GLOBAL"), "" },
-		{ getenv("XDG_CONFIG_HOME"), "/git/config" },
-		{ home, "/.config/git/config" },
-		{ home, "/.gitconfig" },
+		{ user->variable("GIT_CONFIG_SYSTEM"), "" },
+		{ user->variable("GIT_CONFIG_GLOBAL"), "" },
+		{ user->variable("XDG_CONFIG_HOME"), "/git/config" },
+		{ user->home, "/.config/git/config" },
+		{ user->home, "/.gitconfig" },
 	};
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < sizeof(places) / sizeof(places[0]); i++) {
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(places); i++) {
 		char path[PATH_MAX];
 		int n;
 
@@ -94,7 +194,7 @@ int git_config_own(const char *home, int (*fn)(void *arg, const char *path), voi
 			continue;
 		n = snprintf(path, sizeof(path), "%s%s", places[i].dir, places[i].name);
 		if (n > 0 && (size_t)n < sizeof(path))
-			r = fn(arg, path);
+			r = fn(ctx, path);
 	}
 	return r;
 }

@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The values of a git config that make git obey files elsewhere. */
+/* The values of a git config that make git obey files elsewhere, and which configs count. */
 #ifndef GIT_CONFIG_H
 #define GIT_CONFIG_H
 
-/* Nobody has longer ones; what is behind it is not looked at. */
-#define GIT_CONFIG_MAX ((size_t)64 << 10)
+#include <stddef.h>
+
+#define GIT_CONFIG_MAX ((size_t)1 << 20) /* bytes of one config */
 
 enum git_order {
-	GIT_ORDER_HOOKS,   /* core.hooksPath: relative to the top of the work tree */
-	GIT_ORDER_INCLUDE, /* include.path, includeIf.*.path: relative to the config's directory */
+	GIT_ORDER_HOOKS,    /* core.hooksPath: relative to the top of the work tree */
+	GIT_ORDER_INCLUDE,  /* include.path, includeIf.*.path: relative to the config's directory */
+	GIT_ORDER_WORKTREE, /* extensions.worktreeConfig, whatever its value */
 };
 
-/* Calls @fn for each, in @text, which is changed. It returns 0 to go on; anything else is returned.
- * What git would reject is passed over. */
-int git_config_orders(char *text, int (*fn)(void *arg, enum git_order what, const char *value),
-		      void *arg);
+/*
+ * Calls @fn for each of them in @text. It returns 0 to go on; anything else ends the reading and is
+ * returned. Git stops at the first error in a config; here that line is passed over, so nothing
+ * that git obeys is missed. Values that are too long for a path are passed over.
+ */
+int git_config_orders(const char *text, size_t len,
+		      int (*fn)(void *ctx, enum git_order what, const char *value), void *ctx);
 
-/* Calls @fn with the path of each config that counts in every repository of the user whose home is
- * @home: his own and the system's, where git's variables have them and where they are otherwise.
- * They need not exist. NULL = no home. */
-int git_config_own(const char *home, int (*fn)(void *arg, const char *path), void *arg);
+/* Whose git it is. */
+struct git_user {
+	const char *home;		     /* absolute; NULL = none */
+	char *(*variable)(const char *name); /* of his environment; NULL = it is not set */
+};
+
+/* Calls @fn with the path of each config that counts in every repository of @user: his own and the
+ * system's, where git's variables say and where they are otherwise. They need not exist. */
+int git_user_configs(const struct git_user *user, int (*fn)(void *ctx, const char *path),
+		     void *ctx);
 
 #endif

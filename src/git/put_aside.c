@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Giving a name in a directory that the command could write to another one, and back again. */
+/* Renaming in a directory that the command could write to. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,10 +9,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/strbuf.h"
 #include "git/put_aside.h"
 
-#define SUFFIX ".aside-by-cordon"
+#define SUFFIX ".held-by-cordon" /* a name on disk that users know */
 #define TRIES_MAX 100
 #define NO_REPLACE 1 /* RENAME_NOREPLACE */
 
@@ -24,7 +23,7 @@ static int rename_to(int dir_fd, const char *name, const char *aside)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* A file system without that flag; nobody else is at work here. */
+	/* A file system without that flag. The tree is gone, so nothing races with us. */
 	if (fstatat(dir_fd, aside, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
 	return renameat(dir_fd, name, dir_fd, aside) < 0 ? -errno : 0;
@@ -41,7 +40,7 @@ int git_put_aside(int dir_fd, const char *name, char *suffix, size_t size)
 		snprintf(aside, sizeof(aside), "%s%s", name, suffix);
 		r = rename_to(dir_fd, name, aside);
 		if (r == -EACCES && !is_opened && fstat(dir_fd, &st) == 0) {
-			/* The command may have closed its directory; it belongs to us. */
+			/* The command may have taken the write bit off its directory. */
 			snprintf(self, sizeof(self), "/proc/self/fd/%d", dir_fd);
 			is_opened = chmod(self, (st.st_mode & 07777) | 0700) == 0;
 			if (is_opened)
@@ -51,38 +50,4 @@ int git_put_aside(int dir_fd, const char *name, char *suffix, size_t size)
 	if (is_opened)
 		chmod(self, st.st_mode & 07777);
 	return r;
-}
-
-/* @text as one word of a shell command. */
-static void add_word(struct strbuf *sb, const char *text)
-{
-	if (strspn(text,
-		   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:@%-") ==
-	    strlen(text)) {
-		strbuf_puts(sb, text);
-		return;
-	}
-	strbuf_putc(sb, '\'');
-	for (; *text; text++) {
-		if (*text == '\'')
-			strbuf_puts(sb, "'\\''");
-		else
-			strbuf_putc(sb, *text);
-	}
-	strbuf_putc(sb, '\'');
-}
-
-const char *git_put_aside_undo(struct arena *arena, const char *aside, const char *path)
-{
-	struct strbuf sb = STRBUF_INIT;
-	const char *fix = NULL;
-
-	strbuf_puts(&sb, *path == '-' ? "mv -- " : "mv ");
-	add_word(&sb, aside);
-	strbuf_putc(&sb, ' ');
-	add_word(&sb, path);
-	if (!sb.failed)
-		fix = arena_strdup(arena, sb.data);
-	strbuf_done(&sb);
-	return fix;
 }

@@ -5,11 +5,7 @@
 
 #include <stddef.h>
 
-#include "base/arena.h"
-
 /* Gives @name in @dir_fd another one; @suffix receives what was added. 0 or -errno. */
 int git_put_aside(int dir_fd, const char *name, char *suffix, size_t size);
-/* The shell command that undoes it; NULL when memory is out. */
-const char *git_put_aside_undo(struct arena *arena, const char *aside, const char *path);
 
 #endif

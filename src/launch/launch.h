@@ -197,7 +197,7 @@ struct cordon_run {
 	struct spawned spawned;
 	struct plan *plan;
 	struct holds holds;
-	struct gitlinks *gitlinks; /* repositories inside the plan's, before the run */
+	struct git_snapshot *repositories; /* what lay in the plan's before the run */
 	struct run_gateway gateway;
 	struct run_workspace workspace;
 	struct run_private private_dir;
@@ -244,6 +244,12 @@ void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy,
 		     struct cgroup *ret);
 /* A parked init was made before anybody knew what for. */
 void run_move_parked(struct cordon_run *run, const struct cordon_policy *policy);
+
+/* repositories.c */
+/* Before the run: records what lies in the plan's repositories. */
+int repositories_note(struct cordon_run *run, struct cordon_error *err);
+/* After it: puts aside what has changed, and adds it to the result's denials. */
+void repositories_check(struct cordon_run *run);
 
 void result_fill(struct cordon_run *run);
 /* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "launch/gitlinks.h"
 #include "launch/launch.h"
 #include "launch/start.h"
 #include "sys/calls.h"
@@ -184,7 +183,7 @@ static void finish(struct cordon_run *run)
 {
 	run->over = 1;
 	holds_release(run->launcher, &run->holds);
-	gitlinks_check(run);
+	repositories_check(run);
 	if (run->scratch) {
 		scratch_remove(run->scratch_parent_fd, run->scratch);
 		run->scratch_parent_fd = -1;
@@ -374,7 +373,7 @@ void cordon_run_free(struct cordon_run *run)
 		finish(run);
 	}
 	holds_release(run->launcher, &run->holds);
-	gitlinks_free(run->gitlinks);
+	git_snapshot_free(run->repositories);
 	workspace_end(run, false);
 	private_close(&run->private_dir);
 	free(run->workspace.changes);

@@ -12,7 +12,6 @@
 
 #include "base/err.h"
 #include "format/steps.h"
-#include "launch/gitlinks.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
@@ -164,7 +163,7 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 		if (r == 0)
 			r = holds_take(run->launcher, plan, run->spawned.pid_fd, &run->holds, err);
 		if (r != -CORDON_E_STATE)
-			return r < 0 ? r : gitlinks_note(run, err);
+			return r < 0 ? r : repositories_note(run, err);
 		holds_release(run->launcher, &run->holds);
 	}
 	return r;

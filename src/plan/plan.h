@@ -25,6 +25,7 @@
 #include "base/arena.h"
 #include "format/gateway.h"
 #include "format/plan.h"
+#include "git/nested.h"
 #include "policy/policy.h"
 #include "probe/probe.h"
 
@@ -102,17 +103,6 @@ struct plan_hold {
 	const char *text; /* content of the placeholder; NULL = a socket that cannot be opened */
 };
 
-/*
- * A repository whose index can name others inside its work tree, which git enters and obeys: the
- * launcher looks before and after the run (launch/gitlinks.h).
- */
-struct plan_repo {
-	int git_fd, work_fd;		/* O_PATH; owned by the plan */
-	const char *git_dir, *work_dir; /* for messages */
-	const char *below;		/* only there can the run write; NULL = everywhere */
-	bool has_safe_modules;		/* it cannot write to the repositories of submodules */
-};
-
 /* A port of the sandbox's that the host shall reach. The launcher opens the host's side. */
 struct plan_publish {
 	struct net_addr addr;
@@ -130,7 +120,8 @@ struct plan {
 	size_t n_mount_fds;
 	struct plan_hold *holds;
 	size_t n_holds;
-	struct plan_repo *repos;
+	struct git_repo
+		*repos; /* for the launcher to look at; its descriptors belong to the plan */
 	size_t n_repos;
 	/* Names that init makes in the workspace to cover them: nothing the command made. Relative
 	 * to the base. */

@@ -123,7 +123,7 @@ struct build {
 	struct plan_hold *holds;
 	size_t n_holds, cap_holds;
 	struct strlist covered;
-	struct plan_repo *repos;
+	struct git_repo *repos;
 	size_t n_repos, cap_repos;
 	struct cordon_held *held;
 	size_t n_held, cap_held;

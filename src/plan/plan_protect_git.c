@@ -16,123 +16,18 @@
  *
  * A repository further down that the index names is obeyed as well, and no mount can keep one from
  * being made. So the plan lists the repositories whose work trees can be written to, also one that
- * lies above the grant, for the launcher to look at (launch/gitlinks.h).
+ * lies above the grant, for the launcher to look at (git/nested.h).
  */
-#include <stdio.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
-#include "git/config.h"
 #include "base/path.h"
 #include "format/placeholder.h"
+#include "git/follow.h"
+#include "git/read.h"
 #include "plan/plan_protect.h"
-
-#define POINTER_MAX 4096
-#define GIT_CONFIGS_MAX 64 /* read; nobody has so many */
-
-/* @text, a path in a file of git's, against the directory it is relative to. */
-static const char *git_path(struct build *b, const char *dir, const char *text)
-{
-	char path[PATH_MAX];
-
-	if (text[0] == '~' && text[1] == '/') {
-		dir = b->home_real;
-		text += 2;
-	}
-	if (path_normalise(dir, text, path, sizeof(path)) < 0)
-		return NULL;
-	return arena_strdup(b->arena, path);
-}
-
-/* Configs that are followed, and where their values are relative to. */
-struct config_place {
-	struct build *b;
-	const char *work_dir;
-	struct strlist configs; /* those read and those still to be read */
-	size_t current;
-};
-
-/* One more config to be read, once. */
-static int add_config(struct config_place *at, const char *path)
-{
-	struct resolved res;
-
-	if (plan_resolve(at->b, path, &res) < 0 || res.missing || at->configs.n == GIT_CONFIGS_MAX)
-		return 0;
-	for (size_t i = 0; i < at->configs.n; i++) {
-		if (strcmp(at->configs.v[i], res.real) == 0)
-			return 0;
-	}
-	return plan_list_add(at->b, &at->configs, res.real);
-}
-
-static int protect_order(void *arg, enum git_order what, const char *value)
-{
-	struct config_place *at = arg;
-	const char *config = at->configs.v[at->current], *dir = at->work_dir, *path;
-	int r;
-
-	if (what == GIT_ORDER_INCLUDE)
-		dir = arena_strndup(at->b->arena, config, path_dir_len(config));
-	if (!dir)
-		return plan_nomem(at->b);
-	path = git_path(at->b, *dir ? dir : "/", value);
-	/* Too long for a path: git cannot open it either. */
-	if (!path)
-		return 0;
-	if (what == GIT_ORDER_HOOKS)
-		return plan_protect_path(at->b, path, PROTECT_HOLD);
-	r = plan_protect_path(at->b, path, PROTECT_HOLD_READABLE);
-	return r == 0 ? add_config(at, path) : r;
-}
-
-/* The user's own: a relative core.hooksPath there counts in every repository. */
-static int add_own_config(void *arg, const char *path)
-{
-	struct config_place *at = arg;
-	int r = plan_protect_path(at->b, path, PROTECT_HOLD_READABLE);
-
-	return r == 0 ? add_config(at, path) : r;
-}
-
-/* Reads all of them, and what they include. */
-static int follow_configs(struct config_place *at)
-{
-	int r = git_config_own(at->b->home_real, add_own_config, at);
-
-	for (; r == 0 && at->current < at->configs.n; at->current++) {
-		char *text = plan_read_small(at->b, at->configs.v[at->current], GIT_CONFIG_MAX);
-
-		if (text)
-			r = git_config_orders(text, protect_order, at);
-	}
-	return r;
-}
-
-/* Follows what the config takes from elsewhere, and what that takes. */
-static int protect_config(struct build *b, const char *git_dir, const char *work_dir)
-{
-	struct config_place at = { .b = b, .work_dir = work_dir };
-	const char *path = plan_join(b, git_dir, "config");
-	char *text;
-	int r;
-
-	if (!path)
-		return plan_nomem(b);
-	r = plan_protect_path(b, path, PROTECT_HOLD_READABLE);
-	if (r == 0)
-		r = add_config(&at, path);
-	text = r == 0 ? plan_read_small(b, path, GIT_CONFIG_MAX) : NULL;
-	/* config.worktree counts only if the config says so. */
-	if (text && strcasestr(text, "worktreeconfig")) {
-		path = plan_join(b, git_dir, "config.worktree");
-		r = path ? plan_protect_path(b, path, PROTECT_HOLD_READABLE) : plan_nomem(b);
-		if (r == 0)
-			r = add_config(&at, path);
-	}
-	return r == 0 ? follow_configs(&at) : r;
-}
 
 static int protect_commondir(struct build *b, const char *git_dir)
 {
@@ -146,7 +41,7 @@ static int protect_commondir(struct build *b, const char *git_dir)
 	return plan_protect_path(b, path, PROTECT_EXISTING);
 }
 
-static int protect_git_dir(struct build *b, const char *git_dir, const char *work_dir)
+static int protect_dir(struct build *b, const char *git_dir)
 {
 	static const struct {
 		const char *name;
@@ -158,9 +53,11 @@ static int protect_git_dir(struct build *b, const char *git_dir, const char *wor
 	};
 	int r = 0;
 
-	/* It cannot be written to, but what its config names may lie where others can. */
 	if (!plan_is_guarded(b, git_dir))
-		return protect_config(b, git_dir, work_dir);
+		return 0;
+	git_dir = arena_strdup(b->arena, git_dir);
+	if (!git_dir)
+		return plan_nomem(b);
 	/* The directory itself must not be moved away, unless it is the grant. */
 	if (!plan_is_lifted(b, git_dir))
 		r = plan_mark(b, git_dir, MARK_PIN, false);
@@ -169,24 +66,49 @@ static int protect_git_dir(struct build *b, const char *git_dir, const char *wor
 
 		r = path ? plan_protect_path(b, path, names[i].how) : plan_nomem(b);
 	}
-	if (r == 0)
-		r = protect_commondir(b, git_dir);
-	if (r == 0)
-		r = protect_config(b, git_dir, work_dir);
-	return r;
+	return r == 0 ? protect_commondir(b, git_dir) : r;
 }
 
-/* First line of a small file, behind @prefix; NULL if it is not like that. */
-static const char *read_pointer(struct build *b, const char *path, const char *prefix)
+static int cannot_read(struct build *b, const char *path, int error)
 {
-	char *text = plan_read_small(b, path, POINTER_MAX);
-	size_t len = strlen(prefix);
+	if (error == -ENOMEM)
+		return plan_nomem(b);
+	return cordon_err(b->err, CORDON_E_SYSTEM, -error, "cannot find out what git obeys in %s",
+			  path);
+}
 
-	if (!text || strncmp(text, prefix, len) != 0)
-		return NULL;
-	text += len;
-	text[strcspn(text, "\r\n")] = '\0';
-	return *text ? text : NULL;
+struct protect {
+	struct build *b;
+	int r; /* what a callback failed with; its error is set */
+};
+
+/* Configs have to stay readable: git gives up at one that it cannot open. */
+static int protect_found(void *ctx, enum git_obeyed what, const char *path)
+{
+	struct protect *p = ctx;
+
+	if (what == GIT_OBEYED_DIR)
+		p->r = protect_dir(p->b, path);
+	else
+		p->r = plan_protect_path(p->b, path,
+					 what == GIT_OBEYED_HOOKS ? PROTECT_HOLD
+								  : PROTECT_HOLD_READABLE);
+	return p->r;
+}
+
+/* Protects what git obeys on account of the repository @git_dir; NULL = in any repository. */
+static int protect_repository(struct build *b, const char *git_dir, const char *work_dir)
+{
+	const struct git_user user = { .home = b->home_real, .variable = getenv };
+	struct protect p = { .b = b };
+	const struct git_follow follow = {
+		.user = &user, .work_dir = work_dir, .found = protect_found, .ctx = &p
+	};
+	int r = git_follow(&follow, git_dir);
+
+	if (r == 0 || p.r < 0)
+		return p.r;
+	return cannot_read(b, work_dir, r);
 }
 
 /* Can the command change what lies in @dir? */
@@ -206,7 +128,7 @@ static int add_repo(struct build *b, const char *git_dir, const char *work_dir, 
 {
 	const char *modules = plan_join(b, git_dir, "modules");
 	int git_fd, work_fd;
-	struct plan_repo *repo;
+	struct git_repo *repo;
 	struct stat st;
 
 	if (!modules)
@@ -233,88 +155,50 @@ static int add_repo(struct build *b, const char *git_dir, const char *work_dir, 
 	return 0;
 }
 
-/* The repository that a `.git` file names; NULL if there is none. */
-static const char *follow_git_file(struct build *b, const char *file, const char *work_dir)
+static int protect_and_add(struct build *b, const char *git_dir, const char *work_dir,
+			   const char *below)
 {
-	const char *text = read_pointer(b, file, "gitdir: ");
-	const char *git_dir = text ? git_path(b, work_dir, text) : NULL;
-	struct resolved res;
+	int r = protect_repository(b, git_dir, work_dir);
 
-	if (!git_dir || plan_resolve(b, git_dir, &res) < 0 || res.missing)
-		return NULL;
-	return res.real;
-}
-
-/* What a worktree's repository shares with others lies in yet another place. */
-static int protect_common_dir(struct build *b, const char *git_dir, const char *work_dir)
-{
-	const char *path = plan_join(b, git_dir, "commondir"), *text;
-	struct resolved res;
-
-	text = path ? read_pointer(b, path, "") : NULL;
-	path = text ? git_path(b, git_dir, text) : NULL;
-	if (!path || plan_resolve(b, path, &res) < 0 || res.missing)
-		return 0;
-	return protect_git_dir(b, res.real, work_dir);
+	return r < 0 ? r : add_repo(b, git_dir, work_dir, below);
 }
 
 /* `.git` is a file: a worktree or a submodule, whose repository lies elsewhere. */
 static int protect_git_file(struct build *b, const char *file, const char *work_dir)
 {
-	const char *git_dir = follow_git_file(b, file, work_dir);
+	char path[PATH_MAX];
+	const char *git_dir;
 	int r = plan_protect_path(b, file, PROTECT_EXISTING);
 
-	if (r < 0 || !git_dir)
+	if (r < 0)
 		return r;
-	r = protect_git_dir(b, git_dir, work_dir);
-	if (r == 0)
-		r = add_repo(b, git_dir, work_dir, NULL);
-	return r == 0 ? protect_common_dir(b, git_dir, work_dir) : r;
-}
-
-static int protect_from_above(struct build *b, const char *git_dir, const char *work_dir,
-			      const char *below)
-{
-	int r = protect_git_dir(b, git_dir, work_dir);
-
-	if (r == 0)
-		r = protect_common_dir(b, git_dir, work_dir);
-	return r == 0 ? add_repo(b, git_dir, work_dir, below) : r;
+	r = git_pointed_dir(work_dir, ".git", "gitdir: ", path);
+	if (r <= 0)
+		return r == 0 ? 0 : cannot_read(b, file, r);
+	git_dir = arena_strdup(b->arena, path);
+	return git_dir ? protect_and_add(b, git_dir, work_dir, NULL) : plan_nomem(b);
 }
 
 /* The grant is a directory inside somebody's work tree. */
 static int find_repo_above(struct build *b, const char *grant)
 {
-	const char *dir = grant;
-	size_t len;
+	struct git_location at;
+	const char *dir = arena_strndup(b->arena, grant, path_dir_len(grant)), *git_dir;
+	int r;
 
-	while ((len = path_dir_len(dir)) > 1) {
-		const char *path;
-		struct resolved res;
-
-		dir = arena_strndup(b->arena, grant, len);
-		path = dir ? plan_join(b, dir, ".git") : NULL;
-		if (!path)
-			return plan_nomem(b);
-		if (plan_resolve(b, path, &res) < 0 || res.missing)
-			continue;
-		/* Git does not obey the repositories of others. */
-		if (res.st.st_uid != b->in->machine->uid && !b->is_root)
-			return 0;
-		if (S_ISREG(res.st.st_mode))
-			path = follow_git_file(b, path, dir);
-		else
-			path = S_ISDIR(res.st.st_mode) ? res.real : NULL;
-		return path ? protect_from_above(b, path, dir, grant + len + 1) : 0;
-	}
-	return 0;
-}
-
-static int protect_and_add(struct build *b, const char *git_dir, const char *work_dir)
-{
-	int r = protect_git_dir(b, git_dir, work_dir);
-
-	return r < 0 ? r : add_repo(b, git_dir, work_dir, NULL);
+	if (!dir)
+		return plan_nomem(b);
+	r = git_locate(dir, &at);
+	if (r < 0)
+		return cannot_read(b, dir, r);
+	/* Git does not obey the repositories of others. */
+	if (r == 0 || (at.owner != b->in->machine->uid && !b->is_root))
+		return 0;
+	git_dir = arena_strdup(b->arena, at.git_dir);
+	dir = arena_strdup(b->arena, at.work_dir);
+	if (!git_dir || !dir)
+		return plan_nomem(b);
+	return protect_and_add(b, git_dir, dir, grant + strlen(dir) + (dir[1] != '\0'));
 }
 
 static bool has_entry(struct build *b, const char *dir, const char *name, bool want_dir)
@@ -330,7 +214,6 @@ int plan_protect_git(struct build *b, const char *dir)
 {
 	const char *path = plan_join(b, dir, ".git");
 	const char *head = plan_join(b, dir, "HEAD");
-	struct config_place own = { .b = b, .work_dir = b->home_real };
 	struct resolved res;
 	int r;
 
@@ -338,17 +221,18 @@ int plan_protect_git(struct build *b, const char *dir)
 		return plan_nomem(b);
 	/* The grant is a repository's own directory. */
 	if (has_entry(b, dir, "HEAD", false) && has_entry(b, dir, "objects", true))
-		return protect_git_dir(b, dir, dir);
+		return protect_repository(b, dir, dir);
 	if (plan_is_lifted(b, path) || plan_resolve(b, path, &res) < 0)
 		return 0;
+	if (!res.missing && !S_ISDIR(res.st.st_mode))
+		return protect_git_file(b, path, dir);
 	if (res.last_link >= 0) {
 		r = plan_mark(b, path, MARK_READ_ONLY, true);
-		return r < 0 || res.missing ? r : protect_and_add(b, res.real, dir);
+		return r < 0 || res.missing ? r : protect_and_add(b, res.real, dir, NULL);
 	}
 	if (!res.missing)
-		return S_ISDIR(res.st.st_mode) ? protect_and_add(b, path, dir)
-					       : protect_git_file(b, path, dir);
-	r = follow_configs(&own);
+		return protect_and_add(b, path, dir, NULL);
+	r = protect_repository(b, NULL, b->home_real);
 	if (r == 0)
 		r = plan_protect_path(b, path, PROTECT_HOLD);
 	if (r == 0)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "git/index.h"
-#include "launch/gitlinks.h"
+#include "git/fingerprint.h"
 #include "tap.h"
 
 #define FILE_MAX 65536
@@ -405,29 +405,29 @@ static void test_what_git_writes(void)
 
 static int is_changed_by(const char *script)
 {
-	struct git_print before = GIT_PRINT_INIT, after = GIT_PRINT_INIT;
+	struct git_fingerprint before = GIT_FINGERPRINT_INIT, after = GIT_FINGERPRINT_INIT;
 	struct git_effort effort = { 0 };
 	char path[256];
 	int fd, r, changed;
 
 	snprintf(path, sizeof(path), "%s/nested", dir);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	r = git_print_take(fd, &before, &effort);
+	r = git_fingerprint_take(fd, &before, &effort);
 	CHECK_INT(r, 1);
 	usleep(20000);
 	CHECK_INT(sh(script), 0);
-	r = git_print_take(fd, &after, &effort);
+	r = git_fingerprint_take(fd, &after, &effort);
 	CHECK_INT(r, 1);
 	changed = before.files.len != after.files.len ||
 		  (before.files.len &&
 		   memcmp(before.files.data, after.files.data, before.files.len) != 0);
-	git_print_done(&before);
-	git_print_done(&after);
+	git_fingerprint_done(&before);
+	git_fingerprint_done(&after);
 	close(fd);
 	return changed;
 }
 
-static void test_prints(void)
+static void test_fingerprints(void)
 {
 	CHECK(!is_changed_by("true"));
 	CHECK(!is_changed_by("cd nested && echo x > f && git add f && git commit -qm f && git gc"));
@@ -463,7 +463,7 @@ static void test_no_repository(void)
 		{ "rm nested/.git; ln -s .git nested/.git", -EINVAL },
 		{ "rm nested/.git; ln -s /proc/self/cwd nested/.git", -EINVAL },
 	};
-	struct git_print print = GIT_PRINT_INIT;
+	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
 	struct git_effort effort = { 0 };
 	char path[256];
 	int fd;
@@ -473,16 +473,16 @@ static void test_no_repository(void)
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
 		CHECK_INT(sh(made[i].script), 0);
-		CHECK_INT(git_print_take(fd, &print, &effort), made[i].want);
+		CHECK_INT(git_fingerprint_take(fd, &fp, &effort), made[i].want);
 	}
 	CHECK_INT(sh("rm nested/.git; { echo gitdir: x; head -c 9000 /dev/zero; } > nested/.git"),
 		  0);
-	CHECK_INT(git_print_take(fd, &print, &effort), -EFBIG);
+	CHECK_INT(git_fingerprint_take(fd, &fp, &effort), -EFBIG);
 	close(fd);
 	CHECK_INT(sh("rm -rf ./* ./.git"), 0);
 	rmdir(dir);
 }
 
 TAP_MAIN(test_versions, test_lengths_that_disagree, test_extended_flags, test_long_names,
-	 test_extensions, test_blocks, test_clean_paths, test_what_git_writes, test_prints,
+	 test_extensions, test_blocks, test_clean_paths, test_what_git_writes, test_fingerprints,
 	 test_no_repository)

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation. The entries of an index are collected (gitindex.c), those that git would
- * enter are visited with what git would obey there (gitdir.c), and each one's own index after it.
- * The first walk, before the run, writes down each repository it finds; the second compares. What
- * is new or different is renamed, outermost first, and not looked into any further.
+ * Theory of operation. The entries of an index are collected (index.c). Those that git would enter
+ * are visited with what git would obey there (fingerprint.c), then each one's own index. The first
+ * walk, before the run, records each repository it finds; the second compares. What is new or
+ * different is put aside, outermost first, and not looked into any further.
  *
- * Nothing depends on a clock: whatever changes a file also changes its ctime, which cannot be set.
- * The first walk waits until a change would show (a tick of the kernel's clock at most).
+ * Nothing depends on a clock: every change of a file changes its ctime, which cannot be set. The
+ * first walk waits until a change would show (a tick of the kernel's clock at most).
  *
- * If the second walk cannot tell what git would enter although the first one could, the index is
- * not one that git wrote, and is itself renamed.
+ * If the second walk cannot tell what git would enter although the first one could, then git did
+ * not write the index, and the index itself is put aside.
  */
-#include "launch/gitlinks.h"
+#include "git/nested.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,15 +24,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
+#include "base/arena.h"
 #include "base/path.h"
+#include "git/fingerprint.h"
 #include "git/index.h"
 #include "git/links.h"
 #include "git/put_aside.h"
-#include "launch/launch.h"
+#include "git/read.h"
 
-#define INDEX_MAX ((size_t)256 << 20)
-#define INDEXES_MAX ((size_t)512 << 20) /* of one walk */
+#define INDEX_MAX ((size_t)256 << 20)	/* bytes of one */
+#define INDEXES_MAX ((size_t)512 << 20) /* bytes of all of one walk */
+#define NESTED_MAX 10000		/* repositories inside one */
 #define DEPTH_MAX 32
 #define TICKS_MAX 20
 
@@ -50,8 +52,8 @@ struct entries {
 /* A repository inside the work tree, before the run. */
 struct seen {
 	const char *path;
-	const void *files; /* what it obeyed, NULL = unknown */
-	size_t files_len;
+	const char *files; /* its fingerprint, NULL = unknown */
+	size_t files_len, own_len;
 	bool is_blind; /* its own index was not understood */
 };
 
@@ -62,19 +64,20 @@ struct noted {
 	bool is_blind;
 };
 
-struct gitlinks {
+struct git_snapshot {
 	struct arena arena;
-	struct noted *repos; /* as in the plan */
+	struct noted *repos; /* one for each that the caller gave */
 };
 
 struct walk {
 	struct arena *arena;
-	const struct plan_repo *repo;
+	const struct git_repo *repo;
 	struct noted *noted;
-	struct cordon_run *run; /* the second walk */
+	/* The second walk; NULL = it is the first. */
+	void (*found)(void *ctx, const struct git_finding *finding);
+	void *ctx;
 	struct git_effort effort;
-	struct gitlinks *links;
-	size_t bytes, n_links;
+	size_t bytes, n_nested;
 };
 
 struct collector {
@@ -211,19 +214,21 @@ static struct seen *find_seen(struct walk *w, const char *path)
 			   : NULL;
 }
 
-static int add_seen(struct walk *w, const char *path, const struct git_print *print, bool is_blind)
+static int add_seen(struct walk *w, const char *path, const struct git_fingerprint *fp,
+		    bool is_blind)
 {
 	struct noted *noted = w->noted;
 	struct seen *v = grow(w->arena, noted->v, noted->n, &noted->cap, sizeof(*v));
-	void *files = print ? arena_alloc(w->arena, print->files.len + 1) : NULL;
+	char *files = fp ? arena_alloc(w->arena, fp->files.len + 1) : NULL;
 
-	if (!v || (print && !files))
+	if (!v || (fp && !files))
 		return -ENOMEM;
 	noted->v = v;
 	v[noted->n] = (struct seen){ .path = path, .files = files, .is_blind = is_blind };
-	if (print) {
-		memcpy(files, print->files.data, print->files.len);
-		v[noted->n].files_len = print->files.len;
+	if (fp) {
+		memcpy(files, fp->files.data, fp->files.len);
+		v[noted->n].files_len = fp->files.len;
+		v[noted->n].own_len = fp->own_len;
 	}
 	noted->n++;
 	return 0;
@@ -247,56 +252,37 @@ static bool is_safe_module(const struct walk *w, int git_fd)
 	       memcmp(path + n, modules, sizeof(modules) - 1) == 0;
 }
 
-/* @held: the new name of @path, NULL = it could not be renamed. Out of memory: nothing is said. */
-static void add_denial(struct walk *w, const char *what, const char *target, const char *path,
-		       const char *held)
+/* Is the fingerprint what it was, from @from and @seen_from on? */
+static bool is_equal(const struct seen *seen, size_t seen_from, const struct git_fingerprint *fp,
+		     size_t from)
 {
-	struct arena *arena = &w->run->arena;
-	const struct cordon_denial denial = {
-		.what = what,
-		.target = arena_strdup(arena, target),
-		.rule = "fs.protect",
-		.fix = held ? git_put_aside_undo(arena, held, path) : NULL,
-	};
+	size_t len = fp->files.len - from;
 
-	if (denial.target)
-		result_deny(w->run, &denial);
+	return seen && seen->files && seen->files_len - seen_from == len &&
+	       (len == 0 || memcmp(seen->files + seen_from, fp->files.data + from, len) == 0);
 }
 
-/* As the caller would type it. */
-static const char *shown(const struct walk *w, const char *dir, const char *path)
+/* May git go on entering it? Of a safe module only what its config names elsewhere can change. */
+static bool is_trusted(const struct walk *w, const struct seen *seen,
+		       const struct git_fingerprint *fp)
 {
-	const char *cwd = w->run->plan->cwd;
-
-	if (cwd && strcmp(cwd, dir) == 0)
-		return path;
-	if (cwd && path_is_within(cwd, dir))
-		return arena_printf(w->arena, "%s/%s", dir + strlen(cwd) + (cwd[1] != '\0'), path);
-	return arena_printf(w->arena, "%s/%s", dir, path);
+	if (is_equal(seen, 0, fp, 0))
+		return true;
+	return is_safe_module(w, fp->git_fd) &&
+	       (fp->own_len == fp->files.len ||
+		(seen && is_equal(seen, seen->own_len, fp, fp->own_len)));
 }
 
-static int hold_link(struct walk *w, int dir_fd, const char *full)
+static int put_aside(struct walk *w, enum git_finding_kind kind, int dir_fd, const char *name,
+		     const char *path)
 {
-	const char *target = shown(w, w->repo->work_dir, full), *path, *held;
-	char suffix[32];
-	int r = git_put_aside(dir_fd, ".git", suffix, sizeof(suffix));
+	struct git_finding finding = { .kind = kind, .repo = w->repo, .path = path };
+	int r = git_put_aside(dir_fd, name, finding.suffix, sizeof(finding.suffix));
 
-	path = target ? arena_printf(w->arena, "%s/.git", target) : NULL;
-	held = path ? arena_printf(w->arena, "%s%s", path, suffix) : NULL;
-	if (held)
-		add_denial(w, "nested repository", target, path, r == 0 ? held : NULL);
+	finding.is_aside = r == 0;
+	if (r != -ENOENT || kind != GIT_FOUND_INDEX)
+		w->found(w->ctx, &finding);
 	return r;
-}
-
-static void hold_index(struct walk *w)
-{
-	const char *path = shown(w, w->repo->git_dir, "index"), *held;
-	char suffix[32];
-	int r = git_put_aside(w->repo->git_fd, "index", suffix, sizeof(suffix));
-
-	held = path ? arena_printf(w->arena, "%s%s", path, suffix) : NULL;
-	if (held && r != -ENOENT)
-		add_denial(w, "git index", path, path, r == 0 ? held : NULL);
 }
 
 static int visit_all(struct walk *w, const struct entries *entries, int work_fd, const char *prefix,
@@ -320,49 +306,52 @@ static bool can_be_written(const struct walk *w, const char *full)
 }
 
 /* First walk. */
-static int note_link(struct walk *w, int dir_fd, const char *full, int depth)
+static int note_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
-	struct git_print print = GIT_PRINT_INIT;
-	int r = git_print_take(dir_fd, &print, &w->effort);
+	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
+	int r = git_fingerprint_take(dir_fd, &fp, &w->effort);
 
 	if (r == 0 || r == -ENOMEM)
 		return r;
 	if (r < 0)
 		return add_seen(w, full, NULL, true);
-	r = descend(w, print.git_fd, dir_fd, full, depth);
+	r = descend(w, fp.git_fd, dir_fd, full, depth);
 	if (r != -ENOMEM)
-		r = add_seen(w, full, &print, r < 0);
-	git_print_done(&print);
+		r = add_seen(w, full, &fp, r < 0);
+	git_fingerprint_done(&fp);
 	return r;
 }
 
 /* Second walk. */
-static int check_link(struct walk *w, int dir_fd, const char *full, int depth)
+static int check_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
-	struct git_print print = GIT_PRINT_INIT;
+	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
 	const struct seen *seen = find_seen(w, full);
-	int r = git_print_take(dir_fd, &print, &w->effort);
+	int r = git_fingerprint_take(dir_fd, &fp, &w->effort);
 	bool is_same;
 
 	if (r == 0)
 		return 0;
-	is_same = seen &&
-		  (r < 0 ? !seen->files
-			 : seen->files && seen->files_len == print.files.len &&
-				   memcmp(seen->files, print.files.data, print.files.len) == 0);
-	if (r > 0 && (is_same || is_safe_module(w, print.git_fd))) {
-		r = descend(w, print.git_fd, dir_fd, full, depth);
+	if (r < 0)
+		is_same = seen && !seen->files;
+	else
+		is_same = is_trusted(w, seen, &fp);
+	if (r > 0 && is_same) {
+		r = descend(w, fp.git_fd, dir_fd, full, depth);
 		is_same = r == 0 || (seen && seen->is_blind);
 	}
-	git_print_done(&print);
-	return is_same || !can_be_written(w, full) ? 0 : hold_link(w, dir_fd, full);
+	git_fingerprint_done(&fp);
+	if (is_same || !can_be_written(w, full))
+		return 0;
+	return put_aside(w, GIT_FOUND_NESTED, dir_fd, ".git", full);
 }
 
-static int visit_link(struct walk *w, int dir_fd, const char *full, int depth)
+static int visit_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
-	if (++w->n_links > GITLINKS_MAX)
+	if (++w->n_nested > NESTED_MAX)
 		return -E2BIG;
-	return w->run ? check_link(w, dir_fd, full, depth) : note_link(w, dir_fd, full, depth);
+	return w->found ? check_nested(w, dir_fd, full, depth)
+			: note_nested(w, dir_fd, full, depth);
 }
 
 static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth);
@@ -395,7 +384,7 @@ static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth)
 	int fd, r = 0;
 
 	if (fstatat(dir_fd, ".git", &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return visit_link(w, dir_fd, full, depth);
+		return visit_nested(w, dir_fd, full, depth);
 	if (depth >= DEPTH_MAX)
 		return -ELOOP;
 	fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -407,7 +396,7 @@ static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth)
 		return r;
 	}
 	while (r == 0 && (entry = readdir(dir)) != NULL) {
-		if (++w->effort.steps > GITLINKS_STEPS_MAX)
+		if (git_count_step(&w->effort) < 0)
 			r = -E2BIG;
 		else if ((entry->d_type == DT_DIR || entry->d_type == DT_UNKNOWN) &&
 			 strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
@@ -425,7 +414,7 @@ static int visit(struct walk *w, const struct entry *entry, int work_fd, const c
 
 	if (!full)
 		return -ENOMEM;
-	if (++w->effort.steps > GITLINKS_STEPS_MAX)
+	if (git_count_step(&w->effort) < 0)
 		return -E2BIG;
 	if (!can_be_written(w, full) && !path_is_within(full, w->repo->below))
 		return 0;
@@ -435,7 +424,7 @@ static int visit(struct walk *w, const struct entry *entry, int work_fd, const c
 		return 0;
 	if (fd < 0)
 		return fd;
-	r = entry->is_sparse ? visit_sparse(w, fd, full, depth) : visit_link(w, fd, full, depth);
+	r = entry->is_sparse ? visit_sparse(w, fd, full, depth) : visit_nested(w, fd, full, depth);
 	close(fd);
 	return r;
 }
@@ -455,7 +444,7 @@ static int visit_all(struct walk *w, const struct entries *entries, int work_fd,
 	return r;
 }
 
-static int note_repo(struct arena *arena, const struct plan_repo *repo, struct noted *noted,
+static int note_repo(struct arena *arena, const struct git_repo *repo, struct noted *noted,
 		     struct timespec *newest)
 {
 	struct walk w = { .arena = arena, .repo = repo, .noted = noted };
@@ -467,8 +456,7 @@ static int note_repo(struct arena *arena, const struct plan_repo *repo, struct n
 	noted->is_blind = r < 0;
 	if (noted->n)
 		qsort(noted->v, noted->n, sizeof(*noted->v), compare_seen);
-	if (w.effort.newest.tv_sec > newest->tv_sec ||
-	    (w.effort.newest.tv_sec == newest->tv_sec && w.effort.newest.tv_nsec > newest->tv_nsec))
+	if (git_is_later(&w.effort.newest, newest))
 		*newest = w.effort.newest;
 	return r == -ENOMEM ? r : 0;
 }
@@ -479,36 +467,30 @@ static void wait_for_tick(const struct timespec *newest)
 	struct timespec now;
 
 	for (int i = 0; i < TICKS_MAX; i++) {
-		if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 || now.tv_sec > newest->tv_sec ||
-		    (now.tv_sec == newest->tv_sec && now.tv_nsec > newest->tv_nsec))
+		if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 || git_is_later(&now, newest))
 			return;
 		usleep(1000);
 	}
 }
 
-int gitlinks_note(struct cordon_run *run, struct cordon_error *err)
+int git_snapshot_take(const struct git_repo *repos, size_t n, struct git_snapshot **ret)
 {
-	const struct plan *plan = run->plan;
+	struct git_snapshot *snapshot = calloc(1, sizeof(*snapshot));
 	struct timespec newest = { 0, 0 };
-	struct gitlinks *links;
 	int r = 0;
 
-	gitlinks_free(TAKE_PTR(run->gitlinks));
-	if (plan->n_repos == 0)
-		return 0;
-	links = calloc(1, sizeof(*links));
-	if (links)
-		links->repos = arena_alloc(&links->arena, plan->n_repos * sizeof(*links->repos));
-	if (!links || !links->repos)
+	if (snapshot)
+		snapshot->repos = arena_alloc(&snapshot->arena, n * sizeof(*snapshot->repos));
+	if (!snapshot || !snapshot->repos)
 		r = -ENOMEM;
-	for (size_t i = 0; r == 0 && i < plan->n_repos; i++)
-		r = note_repo(&links->arena, &plan->repos[i], &links->repos[i], &newest);
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = note_repo(&snapshot->arena, &repos[i], &snapshot->repos[i], &newest);
 	if (r < 0) {
-		gitlinks_free(links);
-		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+		git_snapshot_free(snapshot);
+		return r;
 	}
 	wait_for_tick(&newest);
-	run->gitlinks = links;
+	*ret = snapshot;
 	return 0;
 }
 
@@ -518,56 +500,54 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static void hold_follower(void *ctx, int dir_fd, const char *name, const char *path)
+static void put_link_aside(void *ctx, int dir_fd, const char *name, const char *path)
 {
-	struct walk *w = ctx;
-	const char *target = shown(w, w->repo->git_dir, path), *held;
-	char suffix[32];
-	int r = git_put_aside(dir_fd, name, suffix, sizeof(suffix));
-
-	held = target ? arena_printf(w->arena, "%s%s", target, suffix) : NULL;
-	if (held)
-		add_denial(w, "link in a repository", target, target, r == 0 ? held : NULL);
+	put_aside(ctx, GIT_FOUND_LINK, dir_fd, name, path);
 }
 
-static void check_repo(struct cordon_run *run, const struct plan_repo *repo, struct noted *noted)
+static void check_repo(struct walk *w, const struct timespec *since)
 {
-	struct walk w = { .arena = &run->gitlinks->arena,
-			  .repo = repo,
-			  .noted = noted,
-			  .run = run,
-			  .links = run->gitlinks };
+	const struct git_repo *repo = w->repo;
+	const struct noted *noted = w->noted;
 	struct entries entries;
 	struct stat st;
 	int r = 0;
 
 	if (!repo->below)
-		git_links_search(repo->git_fd, &run->started_at, hold_follower, &w);
+		git_links_search(repo->git_fd, since, put_link_aside, w);
 	/* Mostly it is the index of before, and need not be read again. */
 	if (!noted->is_blind && !noted->entries.is_split &&
 	    fstatat(repo->git_fd, "index", &st, 0) == 0 && is_same_file(&st, &noted->entries.index))
 		entries = noted->entries;
 	else
-		r = collect_entries(&w, repo->git_fd, &entries);
+		r = collect_entries(w, repo->git_fd, &entries);
 	if (r == 0)
-		r = visit_all(&w, &entries, repo->work_fd, "", 0);
+		r = visit_all(w, &entries, repo->work_fd, "", 0);
 	if (r < 0 && !noted->is_blind && !repo->below)
-		hold_index(&w);
+		put_aside(w, GIT_FOUND_INDEX, repo->git_fd, "index", "index");
 }
 
-void gitlinks_check(struct cordon_run *run)
+void git_snapshot_check(struct git_snapshot *snapshot, const struct git_repo *repos, size_t n,
+			const struct timespec *since,
+			void (*found)(void *ctx, const struct git_finding *finding), void *ctx)
 {
-	if (!run->gitlinks || !run->plan)
-		return;
-	for (size_t i = 0; i < run->plan->n_repos; i++)
-		check_repo(run, &run->plan->repos[i], &run->gitlinks->repos[i]);
-	gitlinks_free(TAKE_PTR(run->gitlinks));
+	for (size_t i = 0; i < n; i++) {
+		struct walk w = {
+			.arena = &snapshot->arena,
+			.repo = &repos[i],
+			.noted = &snapshot->repos[i],
+			.found = found,
+			.ctx = ctx,
+		};
+
+		check_repo(&w, since);
+	}
 }
 
-void gitlinks_free(struct gitlinks *links)
+void git_snapshot_free(struct git_snapshot *snapshot)
 {
-	if (!links)
+	if (!snapshot)
 		return;
-	arena_done(&links->arena);
-	free(links);
+	arena_done(&snapshot->arena);
+	free(snapshot);
 }
