@@ -75,9 +75,4 @@ void ws_info_json(struct json_writer *w, const struct cordon_workspace_info *inf
  * memory. */
 char *ws_changes_to_json(const struct ws_changes *changes);
 
-/* risk.c: @path is the whole relative path. The file is not looked at. */
-unsigned ws_risks(const char *path, const struct ws_node *node);
-/* Does @target, the text of a link at @path, lead out of the tree? By its text alone. */
-bool ws_link_leads_out(const char *path, const char *target);
-
 #endif

@@ -53,15 +53,6 @@ static bool leads_out(size_t depth, const char *target)
 	return false;
 }
 
-bool ws_link_leads_out(const char *path, const char *target)
-{
-	size_t depth = 0;
-
-	for (; *path; path++)
-		depth += *path == '/';
-	return leads_out(depth, target);
-}
-
 static unsigned risks_of_name(const struct autorun_dir *dir, const char *name,
 			      const struct ws_node *node)
 {
@@ -115,33 +106,4 @@ unsigned ws_risks_in(const struct autorun_dir *dir, size_t depth, const char *na
 	if (is_new_program(node))
 		ret |= CORDON_RISK_EXECUTABLE;
 	return ret;
-}
-
-unsigned ws_risks(const char *path, const struct ws_node *node)
-{
-	/* Three names are as far back as a directory refers to. */
-	char names[4][NAME_MAX + 1];
-	struct autorun_dir dir = { 0 };
-	bool is_bad = false;
-	size_t depth = 0;
-
-	for (;;) {
-		size_t len = strcspn(path, "/");
-		char *name = names[depth % ARRAY_SIZE(names)];
-
-		if (len > NAME_MAX)
-			len = NAME_MAX;
-		memcpy(name, path, len);
-		name[len] = '\0';
-		path += strcspn(path, "/");
-		if (*path == '\0') {
-			unsigned ret = ws_risks_in(&dir, depth, name, node);
-
-			return is_bad ? ret | CORDON_RISK_NAME : ret;
-		}
-		is_bad = is_bad || ws_is_bad_name(name);
-		autorun_enter(&dir, name, &dir);
-		path++;
-		depth++;
-	}
 }

@@ -51,13 +51,11 @@ struct ws_records {
 	uint32_t *table; /* heads of chains, by parent and name */
 	size_t table_size;
 	bool is_changed;
-	bool is_damaged; /* the file could not be read and counts as empty */
 };
 
+/* A file that is damaged counts as empty. */
 int ws_records_load(struct cordon_workspace *ws, struct ws_records **ret, struct cordon_error *err);
 void ws_records_free(struct ws_records *records);
-/* The file was damaged and counts as empty. */
-bool ws_records_are_damaged(const struct ws_records *records);
 
 /* Forgets the records of paths that were committed. */
 int ws_records_drop(struct cordon_workspace *ws, struct ws_records *records, const char *path);

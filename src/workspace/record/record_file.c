@@ -283,7 +283,7 @@ int ws_records_load(struct cordon_workspace *ws, struct ws_records **ret, struct
 		ws_records_free(records);
 		records = ws_records_new();
 		if (records)
-			records->is_damaged = records->is_changed = true;
+			records->is_changed = true;
 	}
 	if (!records || r == -ENOMEM) {
 		ws_records_free(records);
@@ -291,9 +291,4 @@ int ws_records_load(struct cordon_workspace *ws, struct ws_records **ret, struct
 	}
 	*ret = records;
 	return 0;
-}
-
-bool ws_records_are_damaged(const struct ws_records *records)
-{
-	return records->is_damaged;
 }

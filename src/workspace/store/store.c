@@ -242,25 +242,15 @@ int ws_open_base(struct cordon_workspace *ws, struct cordon_error *err)
 	return -CORDON_E_PATH;
 }
 
-static int saved(struct cordon_workspace *ws, int r, const char *file, struct cordon_error *err)
-{
-	if (r < 0)
-		return cordon_err(err, r == -ENOMEM ? CORDON_E_NOMEM : CORDON_E_SYSTEM, -r, "%s/%s",
-				  ws->path, file);
-	ws_fill_info(ws);
-	return 0;
-}
-
-int ws_save_meta(struct cordon_workspace *ws, struct cordon_error *err)
-{
-	int r = meta_write(ws->dir_fd, &ws->meta, true);
-
-	return r < 0 ? saved(ws, r, "meta.json", err) : ws_save_run(ws, err);
-}
-
 int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err)
 {
-	return saved(ws, run_state_write(ws->lock_fd, &ws->meta), "lock", err);
+	int r = run_state_write(ws->lock_fd, &ws->meta);
+
+	if (r < 0)
+		return cordon_err(err, r == -ENOMEM ? CORDON_E_NOMEM : CORDON_E_SYSTEM, -r,
+				  "%s/lock", ws->path);
+	ws_fill_info(ws);
+	return 0;
 }
 
 int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err)

@@ -100,7 +100,6 @@ void ws_unlock(struct cordon_workspace *ws);
 /* Opens the base and checks that it is the directory that it was. */
 int ws_open_base(struct cordon_workspace *ws, struct cordon_error *err);
 
-int ws_save_meta(struct cordon_workspace *ws, struct cordon_error *err); /* durable */
 /* Only what a run changes (runs, used, run_started, is_dirty), without waiting for a disk: at its
  * start and its end. */
 int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err);
