@@ -88,8 +88,8 @@ bool ws_is_obeyed(const struct ws_collect *c, const char *name);
 int ws_find_renames(struct cordon_workspace *ws, struct ws_changes *changes);
 
 /* risk.c: for a node called @name in a directory. */
-unsigned ws_risks_in(const struct autorun_dir *dir, size_t depth, const char *name,
-		     const struct ws_node *node);
+unsigned ws_risks(const struct autorun_dir *dir, size_t depth, const char *name,
+		  const struct ws_node *node);
 bool ws_is_bad_name(const char *name);
 
 #endif

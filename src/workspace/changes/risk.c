@@ -86,8 +86,8 @@ static bool is_new_program(const struct ws_node *node)
 	       node->kind == CORDON_CHANGE_TYPE || (node->mode & 0111 & ~node->old_mode);
 }
 
-unsigned ws_risks_in(const struct autorun_dir *dir, size_t depth, const char *name,
-		     const struct ws_node *node)
+unsigned ws_risks(const struct autorun_dir *dir, size_t depth, const char *name,
+		  const struct ws_node *node)
 {
 	/* Attributes were looked at where the file was at hand. */
 	unsigned ret = node->risks & CORDON_RISK_ATTRIBUTE;

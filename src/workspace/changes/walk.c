@@ -96,7 +96,7 @@ static int fill_node(struct ws_collect *c, const struct ws_frame *f, const struc
 static void set_risks(const struct ws_frame *f, size_t depth, struct ws_node *node, bool has_power)
 {
 	node->risks = has_power ? CORDON_RISK_ATTRIBUTE : 0;
-	node->risks = (uint16_t)ws_risks_in(&f->place, depth, node->name, node);
+	node->risks = (uint16_t)ws_risks(&f->place, depth, node->name, node);
 	if (f->has_bad_name)
 		node->risks |= CORDON_RISK_NAME;
 }
