@@ -19,7 +19,7 @@ static int init_ctx(struct discover_ctx *ctx, struct arena *arena, const struct 
 	return 0;
 }
 
-/* A program that another one will look for; if it is not there, the other one says so better. */
+/* A program that another one will look for. If it is missing, that program's message is better. */
 static void add_companion(struct discover_ctx *ctx, const char *program)
 {
 	const char *name = runtimes_companion(program), *path = NULL;
@@ -51,8 +51,7 @@ int discover_program(struct arena *arena, const struct discover_input *in,
 		rc = program_add(&ctx, path, &result.exec_path);
 	if (rc < 0)
 		return rc;
-	/* Of a path that was typed only a directory of programs: "./a.out" says nothing about ".".
-	 */
+	/* Of a path with a slash only if it is a directory of programs, not "." of "./a.out". */
 	if (!strchr(in->command, '/') || prefix_len(path) > 0)
 		rc = grants_path_dir(&ctx, path);
 	add_companion(&ctx, path);

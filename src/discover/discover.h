@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the word a caller typed to the program, and to what must be readable so that it starts.
+ * From the command that a caller typed to the program, and to what it needs to read to start.
  *
- * Theory of operation. A program is found as a shell would find it (except that nothing relative in
- * PATH counts: a workspace must not decide what runs). Its symbolic links are followed hop by hop,
- * and each link outside the system directories is reported, so that the very path that was found
+ * Theory of operation. A program is found as a shell would find it (except that relative entries of
+ * PATH are ignored: a workspace must not decide what runs). Its symbolic links are followed hop by
+ * hop, and each link outside the system directories is reported, so that the path that was found
  * works inside. The real file stands for its installation prefix: P for P/bin/x, if P looks like an
- * installation and is neither a home directory, nor contains one, nor is a place where
- * credentials lie; otherwise for itself alone. Interpreters (`#!`, ELF, a virtual environment's
- * base Python) go the same way.
+ * installation, is not a home directory, contains none, and is not known for credentials; otherwise
+ * for itself alone. Interpreters (`#!`, ELF, a virtual environment's base Python) are treated the
+ * same way.
  *
- * What lies in the system directories (/usr and the root's own bin, sbin and lib*) is granted by
- * the plan in any case and is not reported. Files of a workspace have a say here (a `#!` line, a
- * pyvenv.cfg, a link), so nothing but executable regular files and the prefixes of what looks like
- * an installation ever comes out, and every tree's *real* path has passed
- * discover_tree_allowed(). The plan opens each result by descriptor; no race is decided here.
+ * What lies in the system directories (/usr and bin, sbin and lib* in the root) is granted by the
+ * plan in any case and is not reported. Files of a workspace influence this (a `#!` line, a
+ * pyvenv.cfg, a link), so the result has only executable regular files and prefixes that look like
+ * installations, and every tree's *real* path has passed discover_tree_allowed(). The plan opens
+ * each result by descriptor, so races do not matter here.
  *
- * Not found out: libraries that a program loads from elsewhere (an absolute RUNPATH, ld.so.conf),
+ * Not found: libraries that a program loads from elsewhere (an absolute RUNPATH, ld.so.conf),
  * what a wrapper script names in its body, editable Python installs. Those need a grant.
  *
  * No directory is read, except after "not found", for a suggestion.
@@ -59,11 +59,11 @@ struct discover_grant {
 };
 
 struct discover_result {
-	/* To be executed: absolute and as found, since a venv's python depends on its own path. */
+	/* To be executed: absolute and as found, since a venv's python depends on its path. */
 	const char *exec_path;
 	struct discover_grant *grants;
 	size_t n_grants;
-	/* To be put in front of PATH inside: where the tool's own commands lie. */
+	/* To be put in front of PATH inside: the directories of the tool's commands. */
 	const char **path_dirs;
 	size_t n_path_dirs;
 };
@@ -80,10 +80,10 @@ struct discover_exec_file {
 };
 
 /*
- * For a list of programs (names or paths; in->command is not looked at): the exact files that the
+ * For a list of programs (names or paths; in->command is ignored): the exact files that the
  * kernel has to be allowed to execute for them to start: the program, its ELF interpreter, its `#!`
- * interpreters and the program that an `env` line names. No prefix, no duplicates. One that cannot
- * be found is an error: a misspelt list must not go unnoticed.
+ * interpreters and the program that an `env` line names. No prefix, no duplicates. A missing one
+ * is an error, so that a misspelt list is noticed.
  */
 int discover_prefix_for_commands(struct arena *arena, const struct discover_input *in,
 				 const char *const *commands, size_t n_commands,
@@ -91,8 +91,8 @@ int discover_prefix_for_commands(struct arena *arena, const struct discover_inpu
 				 struct cordon_error *err) CHECK_RESULT;
 
 /*
- * May the directory with this real path be granted as a whole without being asked for? No for /,
- * homes, what contains one, /etc, /var, /tmp ... as such, and for where credentials lie.
+ * May the directory with this real path be granted as a whole without being asked for? Not /,
+ * homes, what contains one, /etc, /var, /tmp and the like, nor directories of credentials.
  */
 bool discover_tree_allowed(const char *home, const char *real_path);
 

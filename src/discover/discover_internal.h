@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside src/discover. Helpers return 0 or -errno and set no message; the functions that know what
- * the user would want to read (those that take part in finding a program) return -CORDON_E_*.
+ * Inside src/discover. Helpers return 0 or -errno and set no message; functions that can tell the
+ * user what is wrong (those that find a program) return -CORDON_E_*.
  */
 #ifndef DISCOVER_DISCOVER_INTERNAL_H
 #define DISCOVER_DISCOVER_INTERNAL_H
@@ -15,7 +15,7 @@
 #include "base/path.h"
 #include "discover/discover.h"
 
-/* As much of a file as is read at once: the kernel's share of a `#!` line, and the program headers
+/* How much of a file is read at once: what the kernel reads of a `#!` line, and the program headers
  * and the interpreter's name of nearly every ELF file. */
 #define DISCOVER_HEAD_MAX 2048
 #define DISCOVER_SHEBANG_MAX 256 /* BINPRM_BUF_SIZE since Linux 5.1 */
@@ -42,12 +42,12 @@ struct discover_ctx {
 /* One symbolic link that stood on a path. */
 struct discover_hop {
 	const char *path;
-	bool is_file; /* it was the last component then: it stands for the file */
+	bool is_file; /* it was the last component: it stands for the file */
 };
 
 struct discover_resolved {
 	const char *real;
-	bool magic; /* the way went through /proc: the path means something else inside */
+	bool magic; /* led through /proc: the path means something else inside */
 	size_t n_hops;
 	struct discover_hop hops[DISCOVER_HOPS_MAX];
 };
@@ -66,7 +66,7 @@ void disk_close(int *fd);
 /* links.c */
 /*
  * Follows @path (absolute) link by link and grants the links. @hint, if not NULL, is what the
- * kernel says the real path is; it saves looking at components that cannot be links.
+ * kernel says the real path is; it saves checking components that cannot be links.
  */
 int links_resolve(struct discover_ctx *ctx, const char *path, const char *hint,
 		  struct discover_resolved *ret);
@@ -150,7 +150,7 @@ struct shebang {
 };
 /* True if the file starts with `#!`. -ENOMEM */
 int shebang_parse(struct arena *arena, const void *head, size_t len, struct shebang *ret);
-/* The program that an `env` line starts; NULL if there is none or if it cannot be told. */
+/* The program that an `env` line starts; NULL if there is none or it is not clear. */
 int shebang_env_name(struct arena *arena, const char *arg, const char **ret_name);
 
 #endif

@@ -76,7 +76,7 @@ int disk_can_execute(const char *path, const struct stat *st)
 		return -EISDIR;
 	if (!S_ISREG(st->st_mode) || !(st->st_mode & 0111))
 		return -EACCES;
-	/* Whoever asks may execute it; only otherwise does the kernel have to be asked. */
+	/* Everyone may execute it, so the kernel need not be asked. */
 	if ((st->st_mode & 0111) == 0111)
 		return 0;
 	return faccessat(AT_FDCWD, path, X_OK, AT_EACCESS) < 0 ? -errno : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* As much of an ELF file as tells whether it can run here and which loader it asks for. */
+/* Whether an ELF file can run here, and which loader it asks for. */
 #include "discover/discover_internal.h"
 
 #include <elf.h>
@@ -53,7 +53,7 @@ static int get_interp(struct arena *arena, const struct elf_file *f, const Elf64
 {
 	char *name;
 
-	/* The kernel's own bounds; the last byte has to be a NUL. */
+	/* The kernel's bounds; the last byte must be a NUL. */
 	if (ph->p_filesz < 2 || ph->p_filesz > PATH_MAX)
 		return ELF_BROKEN;
 	name = arena_alloc(arena, ph->p_filesz + 1);

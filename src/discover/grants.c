@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of grants: what needs none, what is said twice, and what is covered by another. */
+/* The list of grants, without what needs none, duplicates, and what another grant covers. */
 #include "discover/discover_internal.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ static const char *const system_dirs[] = {
 	"/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/libx32",
 };
 
-/* File systems of the kernel: a link there is not one that could be re-created. */
+/* File systems of the kernel: their links cannot be re-created. */
 static const char *const kernel_dirs[] = { "/proc", "/sys", "/dev" };
 
 static const char *const standard_bins[] = {
@@ -25,7 +25,7 @@ static bool is_within_any(const char *path, const char *const *dirs, size_t n)
 	for (i = 0; i < n; i++) {
 		size_t len = strlen(dirs[i]);
 
-		/* The costly part of path_is_within() only where it can say yes. */
+		/* path_is_within() is costly, so only where it can be true. */
 		if (strncmp(dirs[i], path, len) == 0 && path_is_within(dirs[i], path))
 			return true;
 	}
@@ -93,8 +93,8 @@ int grants_link(struct discover_ctx *ctx, const char *path, const char *target)
 {
 	if (is_within_any(path, kernel_dirs, ARRAY_SIZE(kernel_dirs)))
 		return 0;
-	/* Nothing but links that the distribution made, and one alternative calls for another (mvn
-	 * for java). */
+	/* Only links made by the distribution, and one alternative needs another (mvn needs
+	 * java). */
 	if (path_is_within(ALTERNATIVES, path) && path[strlen(ALTERNATIVES)] == '/')
 		return grants_tree(ctx, ALTERNATIVES);
 	return add(ctx, DISCOVER_LINK, path, target);
@@ -110,7 +110,7 @@ int grants_path_dir(struct discover_ctx *ctx, const char *program)
 	dir = arena_strndup(ctx->arena, program, len);
 	if (!dir)
 		return -ENOMEM;
-	/* A colon would make two directories of it. */
+	/* A colon would split it into two directories. */
 	if (strchr(dir, ':') || strlist_has(&ctx->path_dirs, dir))
 		return 0;
 	return strlist_add(ctx->arena, &ctx->path_dirs, dir) < 0 ? -ENOMEM : 0;

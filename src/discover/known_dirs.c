@@ -2,7 +2,7 @@
 /*
  * Which directories may never be granted as a whole just because a program lies in them.
  *
- * This is the one decision of this module that protects something; it works on real paths only.
+ * This is the only decision of this room that protects something. It works on real paths only.
  */
 #include "discover/discover_internal.h"
 
@@ -13,8 +13,7 @@ static const char *const never_below[] = {
 	"/etc", "/proc", "/sys", "/dev", "/boot", "/run", "/lost+found", "/var/run", "/var/lock",
 };
 
-/* Directories that collect what does not belong together: at least so many components are needed
- * to name one thing in them. */
+/* Directories of unrelated things: it takes at least so many components to name one of them. */
 static const struct {
 	const char *dir;
 	unsigned min_depth;
@@ -51,7 +50,7 @@ static const char *const secret_dirs[] = {
 	".cursor",
 };
 
-/* Below a home: places that hold more than one thing, or a credential beside the programs. */
+/* Below a home: directories of unrelated things, or with a credential beside the programs. */
 static const char *const catch_alls[] = {
 	".local",  ".local/share", ".local/state", ".cache",	".cargo", "go",
 	".dotnet", ".deno",	   ".bun",	   ".composer", ".gem",	  ".cabal",
@@ -117,7 +116,7 @@ const char *known_dirs_below_home(const char *home, const char *path)
 	if (!rest)
 		rest = rest_below("/root", path);
 	if (!rest) {
-		/* Somebody else's. */
+		/* Another user's. */
 		rest = rest_below("/home", path);
 		if (rest && *rest) {
 			rest += strcspn(rest, "/");

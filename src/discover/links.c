@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Symbolic links: following a path the way the kernel does, and writing down the way. */
+/* Follows a path as the kernel does, and records the symbolic links on the way. */
 #include "discover/discover_internal.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@ struct walker {
 	const char *hint;
 	size_t len;	  /* of cur; 0 is the root */
 	const char *todo; /* in rest */
-	/* No zeroing: written before it is read, and 12 KiB are worth a microsecond. */
+	/* Not zeroed: written before it is read, and zeroing 12 KiB takes a microsecond. */
 	char cur[PATH_MAX];
 	char rest[PATH_MAX];
 	char text[PATH_MAX];
@@ -24,15 +24,15 @@ static bool is_real_prefix(const char *path, size_t len, const char *hint)
 }
 
 /*
- * Directories that are none on any system; if one were, its programs would be taken for the
- * system's and get no grant. Not having to ask makes /bin/true and its like two questions cheaper.
+ * Directories that are no links on any system; if one were, its programs would be taken for the
+ * system's and get no grant. This saves two system calls for /bin/true and the like.
  */
 static bool is_plain_dir(const char *path)
 {
 	return strcmp(path, "/usr") == 0 || strcmp(path, "/usr/bin") == 0;
 }
 
-/* Is what has been walked, with what is left, the real path? */
+/* Is what was walked, together with the rest, the real path? */
 static bool has_arrived(const struct walker *w)
 {
 	return w->hint && w->len <= strlen(w->hint) && memcmp(w->cur, w->hint, w->len) == 0 &&
@@ -54,7 +54,7 @@ static int note_hop(struct walker *w, struct discover_resolved *res)
 	return grants_link(w->ctx, hop->path, w->text);
 }
 
-/* cur is a link with the given text: what it says comes before what is left to do. */
+/* cur is a link with the given text, which is to be walked before the rest. */
 static int take_link(struct walker *w, size_t parent_len, size_t text_len,
 		     struct discover_resolved *res)
 {

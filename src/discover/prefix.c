@@ -3,7 +3,7 @@
  * From a program's real path to the directory tree it was installed as.
  *
  * P/bin/x stands for P if P looks like an installation. "Looks like" matters: ~/project/bin/deploy
- * has the same shape as ~/node-v22/bin/node, and the project is not to be shown for it.
+ * has the same shape as ~/node-v22/bin/node, but must not grant the project.
  */
 #include "discover/discover_internal.h"
 
@@ -20,8 +20,8 @@ static const char *const likely_marks[] = {
 	"lib", "lib64", "libexec", "share", "versions", "installs", "tools", "pkg",
 };
 
-/* Package stores: everything in them is world-readable and made to be, and a package needs others
- * that only the packages themselves know. */
+/* Package stores: everything in them is meant to be world-readable, and only a package itself knows
+ * which others it needs. */
 static const char *const stores[] = { "/nix/store", "/gnu/store" };
 
 static const char *join(struct discover_ctx *ctx, const char *dir, const char *name)
@@ -62,14 +62,14 @@ size_t prefix_len(const char *path)
 
 	while (prefix > 0 && path[prefix - 1] != '/')
 		prefix--;
-	/* Now behind the slash before "bin"; "/bin" has no prefix but the root. */
+	/* Now after the slash before "bin"; the prefix of "/bin" is the root. */
 	if (prefix < 2 ||
 	    !is_named(path + prefix, dir - prefix, program_dirs, ARRAY_SIZE(program_dirs)))
 		return 0;
 	return prefix - 1;
 }
 
-/* The caller's own PATH names the directory: it holds commands, and they are meant to be used. */
+/* A directory in the caller's PATH has commands that are meant to be used. */
 static bool is_in_search_path(const struct discover_ctx *ctx, const char *dir, size_t len)
 {
 	const char *entry = ctx->search_path;
@@ -92,9 +92,9 @@ static bool is_installation(struct discover_ctx *ctx, const char *prefix, const 
 	if (is_in_search_path(ctx, real, path_dir_len(real)))
 		return true;
 	/*
-	 * What a file in the workspace names (by `#!`, link or pyvenv.cfg) may have been put there
-	 * by a former run, to be shown a neighbouring project: only places made for installations
-	 * count.
+	 * An earlier run may have written what a file in the workspace names (by `#!`, link or
+	 * pyvenv.cfg), to be shown a neighbouring project: only directories made for
+	 * installations count.
 	 */
 	if (ctx->derived && !path_is_within(ctx->in->cwd, prefix))
 		return known_dirs_is_managed(ctx->in->home, prefix);
@@ -152,7 +152,7 @@ static size_t known_layout(const char *real)
 	return 0;
 }
 
-/* ~/.cargo holds credentials beside bin/; rustup's proxies there need the toolchains as well. */
+/* ~/.cargo has credentials beside bin/; rustup's proxies there need the toolchains as well. */
 static int grant_cargo(struct discover_ctx *ctx, const char *cargo)
 {
 	const char *bin = join(ctx, cargo, "bin"), *rustup;
@@ -206,7 +206,7 @@ int prefix_grant_loader(struct discover_ctx *ctx, const char *real)
 	if (len == 0) {
 		while (name > 0 && real[name - 1] != '/')
 			name--;
-		/* Its libraries lie beside it, if the directory says so. */
+		/* Its libraries are beside it if the directory's name says so. */
 		if (strncmp(real + name, "lib", 3) != 0)
 			return grants_file(ctx, real);
 		len = dir_len;
@@ -214,7 +214,7 @@ int prefix_grant_loader(struct discover_ctx *ctx, const char *real)
 	dir = arena_strndup(ctx->arena, real, len);
 	if (!dir)
 		return -ENOMEM;
-	/* A program of the workspace's may name any directory as its loader's. */
+	/* A program in the workspace may name any directory for its loader. */
 	if (!discover_tree_allowed(ctx->in->home, dir) ||
 	    (ctx->derived && !path_is_within(ctx->in->cwd, dir) &&
 	     !known_dirs_is_managed(ctx->in->home, dir)))

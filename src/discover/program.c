@@ -56,7 +56,7 @@ static int grant_installation(struct discover_ctx *ctx, const char *path,
 		if (rc == 0)
 			rc = venv_check_program(ctx, res->hops[i].path);
 	}
-	/* A link in the workspace is the word of whoever writes there. */
+	/* The guest can write links in the workspace. */
 	if (path_is_within(cwd, path) && !path_is_within(cwd, res->real))
 		ctx->derived = true;
 	if (rc == 0)
@@ -67,7 +67,7 @@ static int grant_installation(struct discover_ctx *ctx, const char *path,
 
 /*
  * Asking the kernel for the real path of an open file costs as much as four links (3 us), but saves
- * looking at each directory on the way; so not for what lies a step from the root.
+ * looking at each directory on the way; so not for what is one step from the root.
  */
 static int resolve(struct discover_ctx *ctx, const char *path, int fd,
 		   struct discover_resolved *ret)
@@ -100,7 +100,7 @@ int program_locate(struct discover_ctx *ctx, const char *path, struct program_lo
 	rc = resolve(ctx, path, ret->fd, &res);
 	if (rc < 0)
 		return rc;
-	/* A memfd, a deleted file: has no name that means the same inside. */
+	/* A memfd or a deleted file has no name that means the same inside. */
 	if (res.magic && !disk_exists(res.real))
 		return -ENOENT;
 	ret->real = res.real;
@@ -151,8 +151,8 @@ static int check_loader(struct discover_ctx *ctx, const char *loader)
 }
 
 /*
- * Is it the system's own loader, as a file or as a link to a neighbour? One question
- * instead of three, for nearly every program there is.
+ * Is it the system's loader, as a file or as a link to a neighbour? One system call instead of
+ * three, for nearly every program.
  */
 static bool is_system_loader(const char *loader)
 {
@@ -207,7 +207,7 @@ static int add_elf(struct discover_ctx *ctx, const char *path, int fd, const voi
 		return bad_elf(ctx, rc, path);
 	if (!loader)
 		return 0;
-	/* Relative to the directory it is started in: that would be the workspace's choice. */
+	/* A relative one would depend on the directory it is started in: the workspace's choice. */
 	rc = loader[0] == '/' ? locate_loader(ctx, loader) : -ELIBBAD;
 	if (rc == -ENOENT || rc == -ENOTDIR) {
 		cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, ENOENT,
@@ -245,7 +245,7 @@ static int bad_shebang(struct discover_ctx *ctx, const char *path, const char *n
 			  "'%s' needs the interpreter '%s', which cannot be executed", path, name);
 }
 
-/* `#!/usr/bin/env NAME`: NAME comes from PATH, inside as well. */
+/* `#!/usr/bin/env NAME`: NAME comes from PATH, also inside. */
 static int add_env_name(struct discover_ctx *ctx, const char *path, const struct shebang *sb)
 {
 	const char *name = NULL, *found = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What certain tools need besides their own prefix, as tables. Each entry is something that the
- * tool would not start without and that can be told from its path alone.
+ * What certain tools need besides their prefix, as tables. Each entry is something that the tool
+ * does not start without and that follows from its path alone.
  */
 #include "discover/discover_internal.h"
 
@@ -17,7 +17,7 @@ static const struct {
 	{ "clojure", "java" }, { "lein", "java" },
 };
 
-/* Parts of a home's catch-all directory that one program in it cannot do without. */
+/* Parts of a home's catch-all directory that a program in it needs. */
 static const struct {
 	const char *program; /* real path below the home; a trailing slash: anything in there */
 	bool scripts_only;
@@ -32,7 +32,7 @@ static const struct {
 	{ ".juliaup/", false, { ".julia/juliaup" } },
 };
 
-/* uv keeps interpreters and tools here, wherever it lies itself. */
+/* uv keeps interpreters and tools here, wherever it is installed. */
 static const char *const uv_dirs[] = { ".local/share/uv/python", ".local/share/uv/tools" };
 
 /* Where packages of the distribution keep the part of a prefix that an administrator may change:

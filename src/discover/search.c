@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what was typed to an absolute path. */
+/* From the command that was typed to an absolute path. */
 #include "discover/discover_internal.h"
 
 #include <dirent.h>
@@ -9,7 +9,7 @@
 
 #include "base/nearest.h"
 
-/* A suggestion is worth a glance at PATH, not a search of a network share. */
+/* A suggestion is not worth searching a network share. */
 #define SUGGEST_DIRS_MAX 32
 #define SUGGEST_ENTRIES_MAX 16384
 
@@ -106,8 +106,8 @@ static int name_not_found(struct discover_ctx *ctx, const char *name)
 }
 
 /*
- * Takes out what is certain from the text; where there is a "..", the part before it is replaced by
- * what it really is, so that the result means the same in a tree that has only the grants.
+ * Normalises the text. The part before a ".." is replaced by its real path, so that the result
+ * means the same in a tree that has only the grants.
  */
 static int absolute(struct discover_ctx *ctx, const char *path, const char **ret_path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `#!` lines, read the way the kernel reads them, and what `env` makes of its argument. */
+/* `#!` lines, read as the kernel reads them, and as `env` reads its argument. */
 #include "discover/discover_internal.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@ int shebang_parse(struct arena *arena, const void *head, size_t len, struct sheb
 		len = DISCOVER_SHEBANG_MAX;
 	end = memchr(line, '\n', len);
 	has_newline = end != NULL;
-	/* The kernel's buffer ends in a NUL where the file goes on. */
+	/* The kernel's buffer ends in a NUL even if the file is longer. */
 	if (!end)
 		end = line + (len < DISCOVER_SHEBANG_MAX ? len : DISCOVER_SHEBANG_MAX - 1);
 	sb.is_crlf = has_newline && end[-1] == '\r';
@@ -33,7 +33,7 @@ int shebang_parse(struct arena *arena, const void *head, size_t len, struct sheb
 	for (name = p; p < end && !is_blank(*p) && *p; p++)
 		;
 	if (p > name) {
-		/* Without an end in sight the name may be cut, and the kernel refuses the file. */
+		/* Without an end the name may be cut, and the kernel refuses the file. */
 		sb.is_cut = !has_newline && len == DISCOVER_SHEBANG_MAX && p == end;
 		sb.interp = arena_strndup(arena, name, (size_t)(p - name));
 		if (!sb.interp)
@@ -76,7 +76,7 @@ static bool takes_value(const char *word, size_t len)
 	return false;
 }
 
-/* Behind "-S", "-vS" or "--split-string="; NULL if the argument is nothing of the kind. */
+/* What follows "-S", "-vS" or "--split-string="; NULL if the argument is something else. */
 static const char *split_text(const char *arg)
 {
 	static const char split_long[] = "--split-string=";
@@ -99,7 +99,7 @@ int shebang_env_name(struct arena *arena, const char *arg, const char **ret_name
 
 	*ret_name = NULL;
 	if (!text) {
-		/* The kernel hands over one argument, blanks and all: env will say so itself. */
+		/* The kernel passes one argument, blanks included: env will complain itself. */
 		if (arg[0] == '-' || strchr(arg, '=') || strpbrk(arg, " \t"))
 			return 0;
 		*ret_name = arg;
@@ -116,7 +116,7 @@ int shebang_env_name(struct arena *arena, const char *arg, const char **ret_name
 		if (word[0] != '-' && !memchr(word, '=', len))
 			break;
 	}
-	/* Quotes, escapes and variables are env's business; the program may still be there. */
+	/* Quotes, escapes and variables are left to env; the program may still exist. */
 	if (memchr(word, '\'', len) || memchr(word, '"', len) || memchr(word, '\\', len) ||
 	    memchr(word, '$', len))
 		return 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Python's virtual environments: PREFIX/pyvenv.cfg says with `home = DIR` where the base Python's
- * programs lie.
+ * programs are.
  *
- * The file may have been written by anybody, so what it names counts only if a Python interpreter
- * lies there, and then for no more than that interpreter's own prefix.
+ * The file may have been written by anyone, so what it names counts only if a Python interpreter is
+ * there, and grants only that interpreter's prefix.
  */
 #include "discover/discover_internal.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define CONFIG "pyvenv.cfg"
-#define CONFIG_MAX 4096 /* bytes looked at; real ones have about 300 */
+#define CONFIG_MAX 4096 /* bytes read; real ones have about 300 */
 
 static const char *skip_blanks(const char *p)
 {
@@ -84,7 +84,7 @@ static int add_base(struct discover_ctx *ctx, const char *dir, size_t dir_len)
 	disk_close(&base.fd);
 	ctx->depth--;
 	ctx->derived = derived;
-	/* A base that is broken is Python's to complain about. */
+	/* Python itself complains about a broken base. */
 	return rc == -ENOMEM || rc == -E2BIG ? rc : 0;
 }
 
@@ -141,13 +141,13 @@ int venv_check_workspace(struct discover_ctx *ctx)
 	const char *cwd = ctx->in->cwd, *dir;
 	int rc;
 
-	/* A home is no project, and is not granted either. */
+	/* A home is not a project, and is not granted either. */
 	if (strcmp(cwd, "/") == 0 || (ctx->in->home && strcmp(cwd, ctx->in->home) == 0))
 		return 0;
 	dir = arena_printf(ctx->arena, "%s/.venv", cwd);
 	if (!dir)
 		return -ENOMEM;
 	rc = follow_config(ctx, dir);
-	/* It may be a link to elsewhere; if not, it comes with the directory around it. */
+	/* It may be a link to elsewhere; otherwise it comes with its parent. */
 	return rc <= 0 ? rc : prefix_grant_dir(ctx, dir);
 }

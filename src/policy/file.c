@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Policy files: found, bounded and read; what is in them is json_read.c's matter. */
+/* Opens and reads policy files; json_read.c reads the document. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,8 +13,8 @@
 #include "base/path.h"
 #include "policy/policy_internal.h"
 
-/* The directory that relative paths of the document are relative to. The name counts as it was
- * given: a link to a policy stands for a policy at the link's place. */
+/* The directory that relative paths of the document are relative to. A link to a policy is not
+ * followed for this: the link's directory counts. */
 static int document_dir(const char *path, char ret[PATH_MAX], struct cordon_error *err)
 {
 	char cwd[PATH_MAX], dir[PATH_MAX];
@@ -33,7 +33,7 @@ static int document_dir(const char *path, char ret[PATH_MAX], struct cordon_erro
 	return 0;
 }
 
-/* Non-blocking and checked for its type: a FIFO or device in a policy's place must not hang us. */
+/* Non-blocking, and only a regular file: a FIFO or device must not hang us. */
 static int open_document(const char *path, struct cordon_error *err)
 {
 	struct stat st;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Policies as canonical JSON: keys in the order of the table, only what was set, each value in its
- * one shortest form. Reading the text gives the same policy again.
+ * shortest form. Reading the text gives the same policy again.
  */
 #include <string.h>
 
@@ -35,7 +35,7 @@ static void write_list(struct json_writer *w, const char *name, const struct str
 	json_close_array(w);
 }
 
-/* NAME=VALUE entries; the longest name there can be still fits. */
+/* NAME=VALUE entries; the longest name that is accepted fits. */
 static void write_env(struct json_writer *w, const char *name, const struct strlist *list)
 {
 	char variable[256];

@@ -2,9 +2,9 @@
 /*
  * JSON documents.
  *
- * base/json_read.h turns the text into a tree; what the tree may contain is decided here by the
- * table of keys. A document is read into a policy of its own and merged only when all of it was
- * good. The reader keeps the place it is at, for the message of whatever goes wrong there.
+ * base/json_read.h turns the text into a tree; the table of keys decides here what the tree may
+ * contain. A document is read into a temporary policy, which is merged only if all of it is valid.
+ * The reader keeps its position for error messages.
  */
 #include <stdio.h>
 #include <string.h>
@@ -134,7 +134,7 @@ static int read_number(struct reader *rd, const struct policy_key *key,
 {
 	if (value->type == JSON_INTEGER)
 		return policy_put_int(rd->policy, key, value->integer, rd->err);
-	/* A share reads best as a plain number; its text is what the units know. */
+	/* A share is written as a plain number, and parsed from its text. */
 	if (key->type == POLICY_TYPE_SHARE && value->type == JSON_NUMBER)
 		return policy_put(rd->policy, key, value->text, NULL, rd->err);
 	if (key->type == POLICY_TYPE_SHARE)
@@ -248,7 +248,7 @@ static int read_presets(struct reader *rd, const struct json_value *value)
 	return 0;
 }
 
-/* The keys of a document that are no settings. 1 = it was one of them. */
+/* The keys of a document that are not settings. 1 = it was one of them. */
 static int read_header(struct reader *rd, const struct json_value *value)
 {
 	const char *name = value->key;
@@ -275,7 +275,7 @@ static int read_document(struct reader *rd, const struct json_value *root)
 
 	if (root->type != JSON_OBJECT)
 		return wrong_type(rd, "a policy", "an object", root);
-	/* Wherever it stands: a preset is what the rest of the document builds on. */
+	/* First, wherever it is: the rest of the document builds on the preset. */
 	r = read_presets(rd, json_get(root, "preset"));
 	if (r < 0)
 		return r;

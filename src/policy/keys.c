@@ -12,16 +12,16 @@
 #define AT(member) offsetof(struct cordon_policy, member)
 
 #define WALL_MS_MAX (366LL * 24 * 3600 * 1000)
-#define PROCS_MAX (1LL << 22)	   /* the kernel's own ceiling for pid_max */
+#define PROCS_MAX (1LL << 22)	   /* the kernel's ceiling for pid_max */
 #define OPEN_FILES_MIN 4	   /* stdio and the one descriptor that a dynamic linker needs */
 #define OPEN_FILES_MAX (1LL << 20) /* the kernel's default for fs.nr_open */
 #define OUTPUT_MAX (1LL << 40)
 #define GRACE_MS_MAX (3600LL * 1000)
-#define MEMORY_MIN (1LL << 20) /* less does not hold the smallest program */
+#define MEMORY_MIN (1LL << 20) /* the smallest program needs this much */
 #define SIZE_MAX_ANY (1LL << 50)
 #define CPU_MILLI_MIN 10
 #define CPU_MILLI_MAX (4096LL * 1000)
-#define CPU_TIME_MS_MIN 10 /* what the kernel's clocks tell for a process of somebody else's */
+#define CPU_TIME_MS_MIN 10 /* resolution of the CPU clock of another process */
 #define DISK_MIN (64LL << 10)
 
 const struct policy_key policy_keys[] = {
@@ -337,7 +337,7 @@ const char *const policy_limit_names[] = {
 };
 const size_t policy_limit_names_count = ARRAY_SIZE(policy_limit_names);
 
-/* Keys of a document that are no settings; a typo may mean one of them. */
+/* Keys of a document that are not settings; a typo may mean one of them. */
 static const char *const document_keys[] = { "preset", "version", "$schema", "fs",
 					     "env",    "net",	  "limits" };
 

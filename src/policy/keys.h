@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one table of policy keys. JSON documents, cordon_policy_set(), the canonical writer, the JSON
- * Schema, the command's options and the policy reference all go by it.
+ * Schema, the command's options and the policy reference all use it.
  */
 #ifndef POLICY_KEYS_H
 #define POLICY_KEYS_H
@@ -61,7 +61,7 @@ int policy_type_is_list(enum policy_type type);
 /* Names of enum cordon_level. */
 extern const char *const policy_level_names[];
 
-/* What `require` may name. "landlock:N" is checked apart. */
+/* What `require` may name, besides "landlock:N". */
 extern const char *const policy_layer_names[];
 extern const size_t policy_layer_names_count;
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values of the group "net": rules and published ports, checked and kept as they are written best.
- */
+/* Values of the group "net": rules and published ports, checked and kept in their shortest form. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,7 +44,7 @@ static int check_ports(const struct strlist *rules, const struct net_rule *rule,
 	struct ports ports = { .n = 0 };
 	int r = 0;
 
-	/* Rules that were kept end in ":PORT,PORT": no need to parse all of them again. */
+	/* Kept rules end in ":PORT,PORT", so they need not be parsed again. */
 	for (size_t i = 0; i < rules->n && r == 0; i++) {
 		const char *at = strrchr(rules->v[i], ':');
 

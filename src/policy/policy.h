@@ -2,8 +2,8 @@
 /*
  * The policy model: one struct behind JSON, flags and API calls.
  *
- * A value that nobody set is -1 (numbers) or NULL (strings); the plan puts in the defaults, so that
- * merging stays a matter of "was it set".
+ * An unset value is -1 (numbers) or NULL (strings). The plan fills in the defaults, so that merging
+ * can tell what was set.
  */
 #ifndef POLICY_POLICY_H
 #define POLICY_POLICY_H
@@ -34,7 +34,7 @@ struct cordon_policy {
 	struct strlist env_set;	 /* NAME=VALUE, later wins */
 
 	struct strlist commands; /* program names or paths; meaningful if commands_set */
-	int commands_set;	 /* an empty list allows nothing but the command itself */
+	int commands_set;	 /* an empty list allows only the command itself */
 
 	struct strlist net_allow, net_deny; /* rules as net_rule_format() writes them */
 	struct strlist net_publish;	    /* as net_publish_format() writes them */

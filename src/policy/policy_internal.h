@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this directory only. */
+/* For the files of this directory only. */
 #ifndef POLICY_POLICY_INTERNAL_H
 #define POLICY_POLICY_INTERNAL_H
 
@@ -16,7 +16,7 @@ int policy_merge(struct cordon_policy *dst, const struct cordon_policy *src,
 
 /*
  * Takes one value (for lists: one entry) in the form of the command line, checks it and stores a
- * copy. @base_dir: what relative paths are relative to, NULL = leave them. Messages start with the
+ * copy. @base_dir: what relative paths are relative to, NULL = keep them. Messages start with the
  * key's name.
  */
 int policy_put(struct cordon_policy *policy, const struct policy_key *key, const char *text,
@@ -32,7 +32,7 @@ void policy_put_bool(struct cordon_policy *policy, const struct policy_key *key,
 /* Says that a list was given, even if it turns out to be empty. */
 void policy_touch(struct cordon_policy *policy, const struct policy_key *key);
 
-/* The value's place, by the key's type. */
+/* Where the value is stored, by the key's type. */
 struct strlist *policy_list(struct cordon_policy *policy, const struct policy_key *key);
 int64_t *policy_number(struct cordon_policy *policy, const struct policy_key *key);
 int *policy_choice(struct cordon_policy *policy, const struct policy_key *key);

@@ -3,8 +3,7 @@
  * The presets. They are settings and not JSON text, so that using one costs no JSON parser.
  *
  * A preset is a starting point: files and flags come later and win, lists add up. So a preset gives
- * only what its kind of work cannot do without, and a ceiling generous enough that honest work
- * never meets it.
+ * only what its kind of work needs, and limits that honest work does not reach.
  */
 #include "policy/presets.h"
 
@@ -17,10 +16,9 @@
 static const struct policy_setting agent[] = {
 	/* Agents edit the project they are started in ... */
 	{ "fs.write", "." },
-	/* ... but what would run later on the host, outside the sandbox, is not theirs to change.
-	 */
+	/* ... but not what would run later on the host, outside the sandbox. */
 	{ "fs.protect", "on" },
-	/* A tool call that takes longer hangs or waits for input that never comes. */
+	/* A tool call that takes longer hangs or waits for input. */
 	{ "limits.wall", "10m" },
 	/* Test runners and language servers start many threads; a fork bomb ends here. */
 	{ "limits.procs", "512" },
@@ -41,13 +39,13 @@ static const struct policy_setting python[] = {
 };
 
 static const struct policy_setting node[] = {
-	/* There is no network to look for updates, audits or funding notes on. */
+	/* There is no network for updates, audits or funding notes. */
 	{ "env.set", "npm_config_update_notifier=false" },
 	{ "env.set", "npm_config_audit=false" },
 	{ "env.set", "npm_config_fund=false" },
 	/* Starting up large dependency trees takes a while. */
 	{ "limits.wall", "60s" },
-	/* Each node process has about ten threads of its own. */
+	/* Each node process has about ten threads. */
 	{ "limits.procs", "256" },
 	/* Watchers and bundlers keep whole module trees open. */
 	{ "limits.open_files", "4096" },
@@ -62,18 +60,17 @@ static const struct policy_setting build[] = {
 	{ "limits.procs", "1024" },
 	/* Linkers open every object at once. */
 	{ "limits.open_files", "4096" },
-	/* A build that hangs should not hold its runner for the night. */
+	/* A build that hangs should not block its runner all night. */
 	{ "limits.wall", "1h" },
 	{ "limits.output", "64M" },
 };
 
 static const struct policy_setting strict[] = {
-	/* Nothing less than everything: a machine that lacks a layer refuses instead of degrading.
-	 */
+	/* A machine that lacks a layer refuses to run instead of degrading. */
 	{ "isolation", "namespaces" },
 	{ "require", "user,mount,pid,net,ipc,uts,landlock,seccomp,rlimits,protect" },
 	{ "fs.protect", "on" },
-	/* Room for a small pipeline, not for more. */
+	/* Enough for a small pipeline. */
 	{ "limits.procs", "32" },
 	{ "limits.memory", "512M" },
 	{ "limits.open_files", "64" },

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Single values: what each type of key accepts. Everything that enters a policy, from wherever,
- * goes through policy_put() and its two sisters, so a policy never holds a value that was not
- * checked.
+ * Single values: what each type of key accepts. Everything that enters a policy goes through
+ * policy_put(), policy_put_int() or policy_put_bool(), so a policy never has an unchecked value.
  */
 #include <limits.h>
 #include <stdio.h>
@@ -98,7 +97,7 @@ static int check_path(const struct policy_key *key, const char *text, const char
 	if (!*text)
 		return cordon_err(err, CORDON_E_POLICY, 0, "%s: a path must not be empty",
 				  key->name);
-	/* Only shells know that sign; as a file name it would be a surprise. */
+	/* Only shells expand it, and hardly any file is called so. */
 	if (text[0] == '~' && (text[1] == '/' || text[1] == '\0')) {
 		cordon_err(err, CORDON_E_POLICY, 0, "%s: '~' is not expanded in '%.80s'", key->name,
 			   text);
@@ -136,7 +135,8 @@ static int put_command(struct cordon_policy *policy, const struct policy_key *ke
 	if (strcmp(text, ".") == 0 || strcmp(text, "..") == 0 || text[strlen(text) - 1] == '/')
 		return cordon_err(err, CORDON_E_POLICY, 0, "%s: '%.80s' is not a program",
 				  key->name, text);
-	/* As in a shell: without a slash it is looked up in PATH, so it is no path to resolve. */
+	/* As in a shell: without a slash it is looked up in PATH, so there is no path to resolve.
+	 */
 	return put_path(policy, key, text, strchr(text, '/') ? base_dir : NULL, err);
 }
 
@@ -186,7 +186,7 @@ static int put_env_name(struct cordon_policy *policy, const struct policy_key *k
 	return policy_add_entry(policy, key, text, err);
 }
 
-/* The later value of a name wins, at the place of the earlier one. */
+/* The later value of a name replaces the earlier one in its position. */
 static int put_env_value(struct cordon_policy *policy, const struct policy_key *key,
 			 const char *text, struct cordon_error *err)
 {

@@ -20,7 +20,7 @@
 #define __NR_landlock_create_ruleset 444
 #endif
 
-/* The last version whose rights were seen on a released kernel; a later mask is tried first. */
+/* The latest version whose rights are known from a released kernel; a later mask is tried first. */
 #define ABI_CERTAIN 8
 
 static int kernel_accepts(uint64_t fs, uint64_t net, uint64_t scoped)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this machine offers, found with a few cheap system calls and no walk over any file system.
- */
+/* What this machine offers, found with a few cheap system calls. */
 #ifndef PROBE_PROBE_H
 #define PROBE_PROBE_H
 

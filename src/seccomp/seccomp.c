@@ -13,7 +13,7 @@
 #define LANDLOCK_ABI_TCP 4
 #define LANDLOCK_ABI_UNIX 9
 
-/* Older names for fallocate(), which the kernel takes for any file. */
+/* Older names of fallocate(), which the kernel accepts for any file. */
 #define IOC_RESVSP 0x40305828u
 #define IOC_RESVSP64 0x4030582au
 #define IOC_ZERO_RANGE 0x40305839u
@@ -38,8 +38,8 @@ _Static_assert(ARRAY_SIZE(variant_names) == SECCOMP_VARIANT_MAX, "every variant 
 #define IF_EQUAL(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, k, yes, no)
 #define IF_ANY(k, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, k, yes, no)
 
-/* Other architectures and x32 are the other filter's business, whose verdict is the harder one. The
- * low halves of the arguments are what the kernel takes. */
+/* The main filter handles other architectures and x32; its stricter verdict wins. The kernel uses
+ * the low halves of the arguments. */
 static const struct sock_filter no_reserve[] = {
 	LOAD(nr),
 	IF_EQUAL(__NR_fallocate, 0, 2),

@@ -6,13 +6,13 @@
  * The system call filters, compiled at build time from syscalls.tbl by tools/gen-filters.py.
  *
  * Nothing here needs a C library: the arrays and functions link into the freestanding init as
- * well as into the library. Installing a filter is the caller's business:
+ * well as into the library. The caller installs a filter:
  *
  *	const struct seccomp_filter *f = seccomp_filter_get(variant);
  *	struct sock_fprog prog = { .len = f->len, .filter = (struct sock_filter *)f->insns };
  *
  * A filter refuses what it does not know with ENOSYS and ends the process on system calls of
- * another architecture. It refuses mount, unshare, setns and chroot, so it goes on last. The
+ * another architecture. It refuses mount, unshare, setns and chroot, so it is installed last. The
  * variants for runs without namespaces hand changes of metadata (and those for runs with a network
  * also connect) to a listener; without one these calls give ENOSYS.
  */
@@ -43,8 +43,8 @@ struct seccomp_filter {
 };
 
 /*
- * A second filter, under the others, for runs whose disk space is watched: it lets nobody reserve
- * space in one call, which no watch can be fast enough for. Those calls say EOPNOTSUPP, as some
+ * A second filter, under the others, for runs whose disk space is watched: it refuses to
+ * reserve space in one call, which no watch could stop in time. Those calls say EOPNOTSUPP, as some
  * file systems do, and C libraries then write zeros. Giving space back is allowed.
  */
 extern const struct seccomp_filter seccomp_no_reserve;
@@ -52,26 +52,26 @@ extern const struct seccomp_filter seccomp_no_reserve;
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 
-/* NULL if @variant is none: it may come straight out of a plan. */
+/* NULL if @variant is not valid: it may come straight from a plan. */
 const struct seccomp_filter *seccomp_filter_get(unsigned int variant);
 
-/* "namespaces", "landlock", ...; NULL if @variant is none. */
+/* "namespaces", "landlock", ...; NULL if @variant is not valid. */
 const char *seccomp_variant_name(unsigned int variant);
 
 /* The variant for runs without namespaces on a kernel with this Landlock ABI (1 or more). */
 enum seccomp_variant seccomp_variant_for_landlock(int abi);
 
-/* The flavour of @variant for an allow-list of programs; of such a flavour, itself. */
+/* The flavour of @variant for an allow-list of programs; itself if it is one already. */
 enum seccomp_variant seccomp_variant_with_commands(enum seccomp_variant variant);
 
 /* The flavour of @variant for runs with a network; itself if there is none: with namespaces none
  * is needed, and where Landlock does not restrict TCP there can be no network. */
 enum seccomp_variant seccomp_variant_with_net(enum seccomp_variant variant);
 
-/* Does connect() go to the listener? @variant may come straight out of a plan. */
+/* Does connect() go to the listener? @variant may come straight from a plan. */
 int seccomp_variant_has_net(unsigned int variant);
 
-/* Can Unix sockets be made that are not connected for good? */
+/* Can Unix sockets be made that are not permanently connected? */
 int seccomp_variant_has_unix(unsigned int variant);
 
 #endif
