@@ -9,7 +9,7 @@
 #include "out.h"
 #include "verbs.h"
 
-/* The best level decides; scripts can tell "all", "some" and "nothing" apart. */
+/* Decided by the best level, so that scripts can tell "all", "some" and "nothing" apart. */
 static int status_of_level(int level)
 {
 	if (level >= CORDON_LEVEL_NAMESPACES)

@@ -2,8 +2,8 @@
 /*
  * cordon new: a small project whose tools run what a model writes in a sandbox.
  *
- * The files come from templates/. All of them are written, or none is left: whatever was made is
- * removed again if something fails.
+ * The files come from templates/. All of them are written or none: if something fails, what was
+ * made is removed again.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -32,7 +32,7 @@ const struct framework frameworks[FRAMEWORKS] = {
 	{ "langchain", "LangChain: an agent with a tool for code and a calculator" },
 };
 
-/* A project on its way to the disk. */
+/* A project that is being written. */
 struct project {
 	const char *dir;  /* as given */
 	const char *name; /* its last part */
@@ -42,7 +42,7 @@ struct project {
 	/* What was made inside, parents first. */
 	struct {
 		const char *path; /* of a file */
-		size_t dir_len;	  /* not 0: the directory that so much of the path names */
+		size_t dir_len;	  /* not 0: the directory named by so many bytes of the path */
 	} made[MADE_MAX];
 	size_t n_made;
 };
@@ -70,7 +70,7 @@ static const struct framework *find_framework(const char *word, struct cordon_er
 	return NULL;
 }
 
-/* The name goes into files as it is, so it must mean nothing to any of them. */
+/* The name is written into files unescaped, so it must be plain in all of them. */
 static int check_name(const char *name, const char *dir, struct cordon_error *err)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -135,7 +135,7 @@ static int open_project(struct project *p, struct cordon_error *err)
 		return check_empty(p, err);
 	cordon_err(err, CORDON_E_PATH, error, "cannot make '%s'", p->dir);
 	if (error == ENOENT)
-		cordon_err_hint(err, "the directory that it shall lie in does not exist");
+		cordon_err_hint(err, "its parent directory does not exist");
 	else if (error == ENOTDIR)
 		cordon_err_hint(err, "something else has that name");
 	return -CORDON_E_PATH;
@@ -228,7 +228,7 @@ static int write_file(struct project *p, const struct template_file *file)
 	r = remember(p, file->path, 0);
 	if (r == 0)
 		r = sb.failed ? -ENOMEM : write_full(fd, sb.data, sb.len);
-	/* A full disk may tell only now. */
+	/* A full disk may be reported only now. */
 	if (close(fd) < 0 && r == 0)
 		r = -errno;
 	strbuf_done(&sb);

@@ -2,10 +2,9 @@
 /*
  * cordon run: one command in one sandbox.
  *
- * The launcher is not freed at the end: that would wait for the kernel to finish taking the sandbox
- * apart, which it does as well without anybody waiting. The run is, because it may have
- * placeholders and a scratch directory to take away; and the launcher, too, where there may be a
- * control group to remove.
+ * The launcher is not freed at the end: that would wait for the kernel to take down the sandbox,
+ * which it also does if we do not wait. The run is freed, because it may have placeholders and a
+ * scratch directory to remove; the launcher too, if there may be a control group to remove.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -39,7 +38,7 @@ struct session {
 	struct signals signals;
 };
 
-/* Reachable until the end, so that leak checkers agree that nothing was lost. */
+/* Reachable until the end, so that leak checkers report nothing. */
 static struct session session = { .receipt = RECEIPT_INIT };
 
 static int is_quiet(const struct session *s)
@@ -84,7 +83,7 @@ static int deliver(const struct receipt *receipt, int json, const struct cordon_
 	return status;
 }
 
-/* A run that never began still has an account, for those who asked for one. */
+/* A run that never began has an account too, if one was asked for. */
 static int deliver_failure(const struct receipt *receipt, int json, const struct cordon_error *err)
 {
 	static const char *const none[] = { NULL };
@@ -129,7 +128,7 @@ static int make_policy(struct session *s, struct cordon_error *err)
 	return r;
 }
 
-/* Output that goes to one place keeps its order only if it goes there through one pipe. */
+/* Both outputs to one file keep their order only if they go through one pipe. */
 static int is_same_file(int a, int b)
 {
 	struct stat sa, sb;
@@ -208,7 +207,7 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 	struct pollfd fds[] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
-		/* Nothing but its end: a terminal that is closed need not be one that tells us. */
+		/* For its hang-up only: we may not get a signal when the terminal is closed. */
 		{ .fd = is_interactive(s) ? STDIN_FILENO : -1 },
 	};
 
@@ -233,7 +232,7 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 	}
 }
 
-/* Output that the command believes written and that could not be: a failure, whatever it said. */
+/* Output that could not be written though the command believes it was: a failure in any case. */
 static int report_loss(const struct cordon_output *out, const char *name)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -272,8 +271,8 @@ static int conclude(const struct session *s, const struct cordon_result *run_res
 	return r ? r : status;
 }
 
-/* A control group is removed by nobody but us, and not before init has left it. A run that failed
- * does not tell whether it had one. */
+/* Only we remove a control group, and only after init has left it. A failed run does not say
+ * whether it had one. */
 static int may_have_cgroup(const struct cordon_result *result)
 {
 	if (result->kind == CORDON_KIND_SANDBOX_ERROR || result->kind == CORDON_KIND_SPAWN_FAILED)
@@ -285,9 +284,9 @@ static int may_have_cgroup(const struct cordon_result *result)
 }
 
 /*
- * The sandbox's init is still taking itself down when its result is here, and usually we need not
- * wait: whoever is PID 1 collects it. In a container that may be a program that never does, and
- * each run would leave a zombie behind.
+ * The sandbox's init is still exiting when its result arrives. Usually we need not wait: PID 1
+ * collects it. In a container PID 1 may be a program that never does, and each run would leave a
+ * zombie behind.
  */
 static int orphans_are_collected(void)
 {
@@ -321,12 +320,13 @@ static int private_option(const struct parsed *args, struct cordon_run_options *
 	if (!typed)
 		return 0;
 	if (!*typed) {
-		cordon_err(err, CORDON_E_USAGE, 0, "--private without a directory has no meaning");
+		cordon_err(err, CORDON_E_USAGE, 0, "--private needs a directory");
 		return -CORDON_E_USAGE;
 	}
 	r = getcwd(cwd, sizeof(cwd)) ? path_normalise(cwd, typed, path, sizeof(path)) : -errno;
 	if (r < 0)
-		return cordon_err(err, CORDON_E_PATH, -r, "the private directory '%s'", typed);
+		return cordon_err(err, CORDON_E_PATH, -r,
+				  "cannot use '%s' as the private directory", typed);
 	options->private_dir = path;
 	return 0;
 }
@@ -380,7 +380,7 @@ int cmd_run(const struct parsed *args)
 	if (!is_quiet(s))
 		network_say_published(s->run, is_interactive(s));
 	r = wait_for_end(s, &err);
-	/* Before anything is said. */
+	/* Before any message. */
 	terminal_leave();
 	if (r < 0) {
 		status = fail(s, &err);

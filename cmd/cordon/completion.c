@@ -2,8 +2,8 @@
 /*
  * Completion scripts for bash, zsh and fish, made from the tables of verbs and options.
  *
- * The texts in the tables hold no quotes, brackets or colons that a shell would take for its own;
- * the tests feed each script to its shell.
+ * The texts in the tables have no quotes, brackets or colons that a shell would interpret; the
+ * tests feed each script to its shell.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@ static int takes(int verb, const struct option *o)
 	return (o->verbs & VERB_BIT(verb)) != 0;
 }
 
-/* Adds the first words of the verbs, each once. */
+/* Adds the first words of the verbs, each once, with a blank after each. */
 static void add_verb_words(struct strbuf *sb)
 {
 	for (int i = 0; i < VERB_MAX; i++) {
@@ -30,7 +30,18 @@ static void add_verb_words(struct strbuf *sb)
 		strbuf_add(sb, name, len);
 		strbuf_putc(sb, ' ');
 	}
-	/* The loop leaves a blank behind; the shells do not mind. */
+}
+
+/* The rest of "is it the first word?", after the command that offers words, and a case for each
+ * group. @close ends that command. */
+static void add_groups(struct strbuf *sb, const char *close,
+		       void (*add)(struct strbuf *sb, const struct verb_group *group))
+{
+	add_verb_words(sb);
+	strbuf_printf(sb, "--help --version%s\n\t\treturn\n\tfi\n\tcase $verb in\n", close);
+	for (size_t i = 0; i < VERB_GROUPS; i++)
+		add(sb, &verb_groups[i]);
+	strbuf_puts(sb, "\tesac\n");
 }
 
 /* Adds the frameworks of `cordon new`. */
@@ -99,7 +110,7 @@ static void add_bash_options(struct strbuf *sb, int verb)
 	strbuf_puts(sb, "' ;;\n");
 }
 
-/* What may stand where no option and no value stands. */
+/* What may come where neither an option nor a value is expected. */
 static void add_bash_operands(struct strbuf *sb)
 {
 	strbuf_puts(sb, "\tif [[ $verb == run || $verb == 'policy show' ]] &&\n"
@@ -130,7 +141,7 @@ static void add_bash_operands(struct strbuf *sb)
 			"\tfi\n");
 }
 
-/* A case in which the second word is taken to the first. */
+/* A case for a verb of two words. */
 static void add_bash_group(struct strbuf *sb, const struct verb_group *group)
 {
 	strbuf_printf(sb,
@@ -162,15 +173,8 @@ static void make_bash(struct strbuf *sb)
 			"\tCOMPREPLY=()\n"
 			"\tif ((COMP_CWORD == 1)); then\n"
 			"\t\tCOMPREPLY=($(compgen -W '");
-	add_verb_words(sb);
-	strbuf_puts(sb, "--help --version' -- \"$cur\"))\n"
-			"\t\treturn\n"
-			"\tfi\n"
-			"\tcase $verb in\n");
-	for (size_t i = 0; i < VERB_GROUPS; i++)
-		add_bash_group(sb, &verb_groups[i]);
-	strbuf_puts(sb, "\tesac\n"
-			"\tfor ((i = first; i < COMP_CWORD; i++)); do\n"
+	add_groups(sb, "' -- \"$cur\"))", add_bash_group);
+	strbuf_puts(sb, "\tfor ((i = first; i < COMP_CWORD; i++)); do\n"
 			"\t\tcase ${COMP_WORDS[i]} in\n"
 			"\t\t--) ((i++)); break ;;\n\t\t");
 	add_bash_value_options(sb);
@@ -264,15 +268,8 @@ static void make_zsh(struct strbuf *sb)
 			"\tlocal verb=${words[2]}\n"
 			"\tif ((CURRENT == 2)); then\n"
 			"\t\tcompadd -- ");
-	add_verb_words(sb);
-	strbuf_puts(sb, "--help --version\n"
-			"\t\treturn\n"
-			"\tfi\n"
-			"\tcase $verb in\n");
-	for (size_t i = 0; i < VERB_GROUPS; i++)
-		add_zsh_group(sb, &verb_groups[i]);
-	strbuf_puts(sb, "\tesac\n"
-			"\tshift words\n"
+	add_groups(sb, "", add_zsh_group);
+	strbuf_puts(sb, "\tshift words\n"
 			"\t((CURRENT--))\n"
 			"\tcase $verb in\n");
 	for (int i = 0; i < VERB_MAX; i++)

@@ -11,7 +11,7 @@
 #include "out.h"
 #include "verbs.h"
 
-#define HELD_LINES_MAX 10
+#define DENIAL_LINES_MAX 10
 #define MIB 1048576.0
 
 static const char new_repository[] =
@@ -19,7 +19,7 @@ static const char new_repository[] =
 	"on the host later); make it in a subdirectory or in the private /tmp, or allow it with "
 	"--no-protect";
 
-/* git init|clone, whatever stands between the two words. */
+/* git init or git clone, with any options between the two words. */
 static int makes_repository(char *const *argv)
 {
 	const char *slash = strrchr(argv[0], '/');
@@ -33,7 +33,7 @@ static int makes_repository(char *const *argv)
 	return 0;
 }
 
-/* Whether something may be written at all, and protected names may not. */
+/* Whether something may be written, but not protected names. */
 static int protects_a_grant(const struct parsed *args, const struct cordon_policy *policy)
 {
 	const uint64_t grants = 1u << OPT_WRITE | 1u << OPT_POLICY | 1u << OPT_PRESET;
@@ -42,23 +42,23 @@ static int protects_a_grant(const struct parsed *args, const struct cordon_polic
 	       !policy_says(policy, "\"protect\": false");
 }
 
-/* Why something in a repository got another name. */
-static const char *held_reason(const char *what)
+/* Why something in a repository was put aside. */
+static const char *aside_reason(const char *what)
 {
 	if (strcmp(what, "nested repository") == 0)
 		return "/.git': a repository inside a repository would run its own config for you";
 	if (strcmp(what, "link in a repository") == 0)
 		return "': git would write through this link for you";
-	return "': nobody can tell what git would run because of it";
+	return "': it could make git run something";
 }
 
-static void explain_one_held(const struct cordon_denial *d)
+static void explain_one_aside(const struct cordon_denial *d)
 {
 	struct strbuf sb = STRBUF_INIT;
 
-	strbuf_printf(&sb, "cordon: %s '", d->fix ? "held" : "could not hold");
+	strbuf_printf(&sb, "cordon: %s '", d->fix ? "put aside" : "could not put aside");
 	strbuf_add_escaped(&sb, d->target, strlen(d->target));
-	strbuf_puts(&sb, held_reason(d->what));
+	strbuf_puts(&sb, aside_reason(d->what));
 	if (d->fix) {
 		strbuf_puts(&sb, "; to keep it: ");
 		strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
@@ -69,15 +69,15 @@ static void explain_one_held(const struct cordon_denial *d)
 	strbuf_done(&sb);
 }
 
-/* Limits that refused something; one that ended the run has been told already. */
+/* Limits that refused something; explain_ending() tells about one that ended the run. */
 static void explain_limits(const struct cordon_result *result)
 {
 	for (size_t i = 0; i < result->n_denials; i++) {
 		const struct cordon_denial *d = &result->denials[i];
 
 		if (result->kind != CORDON_KIND_PROCS && strcmp(d->rule, "limits.procs") == 0)
-			say_line("the limit of %s was reached, beyond which there is EAGAIN (raise "
-				 "it with %s)",
+			say_line("the limit of %s was reached; more failed with EAGAIN (raise it "
+				 "with %s)",
 				 d->target, d->fix);
 		if (result->kind != CORDON_KIND_DISK && strcmp(d->rule, "limits.disk") == 0)
 			say_line("the limit of %s was reached (raise it with %s)", d->target,
@@ -88,21 +88,21 @@ static void explain_limits(const struct cordon_result *result)
 	}
 }
 
-static void explain_held(const struct cordon_result *result)
+static void explain_put_aside(const struct cordon_result *result)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < result->n_denials; i++) {
 		if (strcmp(result->denials[i].rule, "fs.protect") != 0)
 			continue;
-		if (n++ < HELD_LINES_MAX)
-			explain_one_held(&result->denials[i]);
+		if (n++ < DENIAL_LINES_MAX)
+			explain_one_aside(&result->denials[i]);
 	}
-	if (n > HELD_LINES_MAX)
-		say_line("and %zu more; --receipt lists them", n - HELD_LINES_MAX);
+	if (n > DENIAL_LINES_MAX)
+		say_line("and %zu more; --receipt lists them", n - DENIAL_LINES_MAX);
 }
 
-/* What the gateway refused. Text of the guest's was cleaned before it got here. */
+/* What the gateway refused. The guest's text in it has been cleaned. */
 static void explain_network(const struct cordon_result *result)
 {
 	size_t n = 0;
@@ -112,7 +112,7 @@ static void explain_network(const struct cordon_result *result)
 
 		if (strncmp(d->rule, "net.", 4) != 0)
 			continue;
-		if (n++ >= HELD_LINES_MAX)
+		if (n++ >= DENIAL_LINES_MAX)
 			continue;
 		if (strcmp(d->what, "gateway") == 0)
 			say_line("the gateway: %s", d->target);
@@ -121,8 +121,8 @@ static void explain_network(const struct cordon_result *result)
 				 d->fix ? " (allow it with " : "", d->fix ? d->fix : "",
 				 d->fix ? ")" : "");
 	}
-	if (n > HELD_LINES_MAX)
-		say_line("and %zu more; --receipt lists them", n - HELD_LINES_MAX);
+	if (n > DENIAL_LINES_MAX)
+		say_line("and %zu more; --receipt lists them", n - DENIAL_LINES_MAX);
 }
 
 static const char *denied_by(const struct cordon_result *result, const char *rule)
@@ -133,7 +133,7 @@ static const char *denied_by(const struct cordon_result *result, const char *rul
 	return "";
 }
 
-/* Always said: without it nobody could tell why the command ended. */
+/* Always shown, since nothing else says why the command ended. */
 static void explain_ending(const struct parsed *args, const struct cordon_result *result)
 {
 	const char *wall = parsed_value(args, OPT_TIMEOUT);
@@ -188,7 +188,7 @@ void explain_end(const struct parsed *args, const struct cordon_policy *policy,
 		return;
 	explain_limits(result);
 	explain_network(result);
-	explain_held(result);
+	explain_put_aside(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
 	    (result->out.truncated || result->err.truncated))
 		say_note("the output was cut at its limit (raise it with --max-output)");
@@ -209,7 +209,7 @@ void explain_usage(const struct cordon_result *result)
 	strbuf_printf(&sb, " after %.3f s (set-up %.1f ms, tear-down %.1f ms)\n",
 		      result->duration_ms / 1e3, result->setup_ms, result->teardown_ms);
 	if (!result->usage_known)
-		strbuf_puts(&sb, "cordon: what it used is not known, since init was killed\n");
+		strbuf_puts(&sb, "cordon: what it used is unknown, since init was killed\n");
 	else
 		strbuf_printf(
 			&sb,
@@ -221,7 +221,7 @@ void explain_usage(const struct cordon_result *result)
 	if (result->net_bytes_in || result->net_bytes_out)
 		strbuf_printf(&sb, "cordon: network %ju bytes in, %ju bytes out\n",
 			      (uintmax_t)result->net_bytes_in, (uintmax_t)result->net_bytes_out);
-	strbuf_printf(&sb, "cordon: output %ju + %ju bytes%s; limits held by",
+	strbuf_printf(&sb, "cordon: output %ju + %ju bytes%s; limits enforced by",
 		      (uintmax_t)result->out.total_bytes, (uintmax_t)result->err.total_bytes,
 		      result->out.truncated || result->err.truncated ? " (cut)" : "");
 	for (size_t i = 0; i < result->n_limits; i++)

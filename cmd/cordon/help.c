@@ -86,7 +86,7 @@ int help_top(int fd)
 	struct strbuf sb = STRBUF_INIT;
 
 	strbuf_puts(&sb, "Usage: cordon VERB [ARG...]\n"
-			 "Run code that nobody vouches for.\n\n"
+			 "Run untrusted code in a sandbox.\n\n"
 			 "Verbs:\n");
 	for (int i = 0; i < VERB_MAX; i++)
 		add_verb(&sb, i);

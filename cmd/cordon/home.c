@@ -57,7 +57,7 @@ static const char *home_from_line(char *line, uid_t uid, char *buf, size_t size)
 	return buf;
 }
 
-/* A line that does not fit the buffer belongs to nobody we could be, and is skipped. */
+/* A line that does not fit the buffer is not ours, and is skipped. */
 static const char *home_from_passwd(uid_t uid, char *buf, size_t size)
 {
 	char line[PASSWD_LINE_MAX];

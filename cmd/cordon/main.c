@@ -2,9 +2,9 @@
 /*
  * The command `cordon`.
  *
- * A run of a short program takes about two milliseconds, so everything here is built to cost
- * nothing: no locale, no stdio, no allocation beyond what a verb needs, and at the end no freeing
- * of what the kernel takes back anyway.
+ * A run of a short program takes about two milliseconds, so everything here must be cheap: no
+ * locale, no stdio, no allocation beyond what a verb needs, and no freeing at the end of what the
+ * kernel takes back anyway.
  */
 #include <assert.h>
 #include <errno.h>
@@ -28,18 +28,19 @@ unsigned closed_at_start;
 
 const struct verb_group verb_groups[VERB_GROUPS] = {
 	{ "policy", "Policies: what a run may do, as data." },
-	{ "workspace", "Workspaces: what runs changed, kept apart until somebody decides." },
+	{ "workspace",
+	  "Workspaces: what runs changed, kept apart until you commit or discard it." },
 };
 
 /* clang-format off */
 const struct verb verb_table[VERB_MAX] = {
 	[VERB_RUN] = { "run", "[OPTIONS] [--] COMMAND [ARG...]",
 		"run a command in a sandbox",
-		"Nothing is granted that is not named: no network, no files beyond the system's\n"
-		"own, the command's installation and the current directory (read-only).\n", 0,
+		"Without options the command has no network and writes nothing; it reads the\n"
+		"system's files, its own installation and the current directory.\n", 0,
 		cmd_run },
 	[VERB_CHECK] = { "check", "[--json]",
-		"say what this machine offers, layer by layer",
+		"show what this machine offers, layer by layer",
 		"Exit status: 0 all of level namespaces, 1 only level landlock, 125 neither.\n", 1,
 		cmd_check },
 	[VERB_POLICY_SHOW] = { "policy show", "[OPTIONS] [--] [COMMAND [ARG...]]",
@@ -52,10 +53,10 @@ const struct verb verb_table[VERB_MAX] = {
 		"print the JSON Schema of policies", NULL, 1,
 		cmd_policy_schema },
 	[VERB_WORKSPACE_LIST] = { "workspace list", "[--json]",
-		"list the workspaces that there are", NULL, 1,
+		"list the workspaces", NULL, 1,
 		cmd_workspace_list },
 	[VERB_WORKSPACE_STATUS] = { "workspace status", "[--json] [ID|NAME|DIR]",
-		"say what there is about one workspace",
+		"show the state of one workspace",
 		WORKSPACE_CHOICE, 1,
 		cmd_workspace_status },
 	[VERB_WORKSPACE_DIFF] = { "workspace diff", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
@@ -65,14 +66,14 @@ const struct verb verb_table[VERB_MAX] = {
 		cmd_workspace_diff },
 	[VERB_WORKSPACE_COMMIT] = { "workspace commit", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
 		"apply all changes, or some, to the directory",
-		"PATHs are relative to the workspace's directory, or absolute and below it. What\n"
-		"is risky is committed only if its very path is given.\n"
+		"PATHs are relative to the workspace's directory, or absolute and below it.\n"
+		"Risky changes are committed only if their exact path is given.\n"
 		WORKSPACE_CHOICE
 		"Exit status: 0 all was applied, 1 something was refused or is in conflict, 125\n"
-		"an error; then repeating it finishes.\n", 1,
+		"an error; repeat the command to finish.\n", 1,
 		cmd_workspace_commit },
 	[VERB_WORKSPACE_DISCARD] = { "workspace discard", "[OPTIONS] [ID|NAME|DIR...]",
-		"remove workspaces and all that was changed there",
+		"remove workspaces with all their changes",
 		WORKSPACE_CHOICE, 1,
 		cmd_workspace_discard },
 	[VERB_WORKSPACE_EXPORT] = { "workspace export", "[OPTIONS] [ID|NAME|DIR [PATH...]]",
@@ -81,13 +82,13 @@ const struct verb verb_table[VERB_MAX] = {
 		WORKSPACE_CHOICE, 1,
 		cmd_workspace_export },
 	[VERB_WORKSPACE_GC] = { "workspace gc", "[OPTIONS]",
-		"remove workspaces that nobody needs",
-		"Those without changes and without a name, and what was left half-made.\n", 1,
+		"remove workspaces that are no longer needed",
+		"Removes workspaces without changes and without a name, and unfinished ones.\n", 1,
 		cmd_workspace_gc },
 	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
 		"make a project whose tools run in a sandbox",
-		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must not exist or\n"
-		"be empty; its name is the project's.\n", 1,
+		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must be empty\n"
+		"or not exist yet; its name becomes the project's.\n", 1,
 		cmd_new },
 	[VERB_COMPLETION] = { "completion", "bash|zsh|fish",
 		"print a completion script for a shell", NULL, 1,
@@ -164,7 +165,7 @@ void verb_group_words(const struct verb_group *group, const char *between, struc
 	}
 }
 
-/* The first word is a group's, the second is missing or wrong. */
+/* The first word is a group; the second is missing or wrong. */
 static void unknown_in_group(const struct verb_group *group, const char *second,
 			     struct cordon_error *err)
 {
@@ -234,7 +235,7 @@ static int print_version(void)
 	return out_finish(&sb, 0);
 }
 
-/* Whoever asked for JSON gets JSON, even where the rest of the line made no sense. */
+/* A caller that asked for JSON gets JSON, even if the rest of the line is wrong. */
 static int wants_json(char *const *words)
 {
 	for (; *words && strcmp(*words, "--") != 0; words++) {
@@ -247,7 +248,7 @@ static int wants_json(char *const *words)
 static int run_verb(int verb, char **words)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
-	static struct parsed args; /* static: for leak checkers, it is never lost */
+	static struct parsed args; /* static, so that leak checkers still see it at the end */
 	int json = verb == VERB_RUN && wants_json(words);
 
 	if (options_parse(verb, words, &args, &err) < 0) {
@@ -265,10 +266,9 @@ static int is_help(const char *word)
 }
 
 /*
- * Descriptors that anybody of this user has sent and nobody has received yet count against the soft
- * limit of whoever sends (unix(7), ETOOMANYREFS). A command inside can hold as many as its own
- * limit allows, which is lower than this one: it must not keep further runs from being started.
- * Their commands' limit is the policy's.
+ * Descriptors in flight of all of a user's processes count against the sender's soft limit
+ * (unix(7), ETOOMANYREFS). A command inside can keep as many in flight as its limit allows, which
+ * is lower than this one, so it cannot prevent further runs. The policy sets the limit of commands.
  */
 static void raise_open_files(void)
 {
@@ -289,7 +289,7 @@ int main(int argc, char **argv)
 
 	if (fill_standard_fds() < 0)
 		return STATUS_FAILED;
-	/* A file that may not grow (ulimit -f) is an error to be told about; init undoes this. */
+	/* So that a write beyond ulimit -f is an error that can be reported; init undoes this. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	raise_open_files();
 	if (argc < 2) {

@@ -29,7 +29,7 @@ void network_say_published(const struct cordon_run *run, int is_raw)
 	}
 }
 
-/* Only a regular file, and no link in its place: an earlier run may have put it there. */
+/* Only a regular file, and no link, which an earlier run may have made. */
 int network_open_log(const char *path, int *ret_fd, struct cordon_error *err)
 {
 	struct stat st;

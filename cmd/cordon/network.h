@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `cordon run` has to do with the network besides its policy. */
+/* What `cordon run` does about the network besides its policy. */
 #ifndef CMD_NETWORK_H
 #define CMD_NETWORK_H
 
 #include <cordon/cordon.h>
 
-/* Where the host finds what is published: whoever let a port be picked has to be told. @is_raw: the
- * terminal is. */
+/* Says where published ports are on the host, since they may have been picked. @is_raw: the
+ * terminal is raw. */
 void network_say_published(const struct cordon_run *run, int is_raw);
 /* --net-log: opens it to append. */
 int network_open_log(const char *path, int *ret_fd, struct cordon_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one option table of the command: parser, --help, shell completion and the test that man pages
- * name every option all read it.
+ * The option table of the command, for the parser, --help, shell completion and the test that man
+ * pages name every option.
  */
 #ifndef CMD_CORDON_OPTIONS_H
 #define CMD_CORDON_OPTIONS_H
@@ -150,7 +150,7 @@ const char *parsed_value(const struct parsed *p, int id);
 
 /*
  * Parses @argv (the words after the verb, NULL-terminated). The result points into @argv, whose
- * words it may reorder. Memory is not given back: a command parses once.
+ * words it may reorder. Memory is never freed: a command parses once.
  */
 int options_parse(int verb, char **argv, struct parsed *ret, struct cordon_error *err);
 

@@ -31,7 +31,7 @@ int out_finish(struct strbuf *sb, int status)
 	strbuf_done(sb);
 	if (r == 0)
 		return status;
-	/* Whoever closed the other end knows that it did. */
+	/* The reader closed the pipe and needs no message. */
 	if (r != -EPIPE)
 		say_error(&err);
 	return STATUS_FAILED;

@@ -11,8 +11,8 @@
 #include "base/macros.h"
 #include "base/strbuf.h"
 
-/* Writes what @sb holds to standard output and frees it. Complains and returns STATUS_FAILED if
- * that cannot be done, otherwise returns @status. */
+/* Writes @sb to standard output and frees it. Returns @status, or says why it failed and returns
+ * STATUS_FAILED. */
 int out_finish(struct strbuf *sb, int status);
 
 /* Colour on @fd: it is a terminal, not a dumb one, and NO_COLOR is not set. */

@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "verbs.h"
 
-/* The library speaks of keys; who typed a flag wants to read of the flag. */
+/* The library's messages name keys; the user typed a flag. */
 static void name_flag(const struct option *o, const char *key, struct cordon_error *err)
 {
 	size_t len = strlen(key);
@@ -33,7 +33,7 @@ static int apply_flag(struct cordon_policy *policy, const struct parsed_option *
 
 	if (!key)
 		return 0;
-	/* An empty shell variable must not take a condition away. */
+	/* An empty shell variable must not remove a condition. */
 	if (p->id == OPT_REQUIRE && !*value)
 		return cordon_err(err, CORDON_E_USAGE, 0, "--require: no layer is named");
 	if (p->id == OPT_BEST_EFFORT && !*value)
@@ -82,8 +82,8 @@ int policy_says(const struct cordon_policy *policy, const char *setting)
 	char *text = NULL, line[64];
 	int ret;
 
-	/* A line of canonical JSON: members of a group are indented by four, all that is deeper by
-	 * more, and no string has a newline in it. */
+	/* A line of canonical JSON: members of a group are indented by four, deeper ones by
+	 * more, and strings have no newlines. */
 	snprintf(line, sizeof(line), "\n    %s", setting);
 	ret = cordon_policy_to_json(policy, &text, NULL) == 0 && strstr(text, line);
 	cordon_free(text);
@@ -98,7 +98,7 @@ void run_options_init(struct cordon_run_options *ret, const struct parsed *args,
 	options.argv = (const char *const *)args->rest;
 	options.envp = (const char *const *)environ;
 	options.home = home_directory(home_buf, home_size);
-	/* A person at a terminal knows how long to wait. */
+	/* A person at a terminal can decide how long to wait. */
 	options.default_wall_ms = -1;
 	options.default_memory_bytes = -1;
 	*ret = options;

@@ -70,7 +70,7 @@ int receipt_open(const char *path, struct receipt *ret, struct cordon_error *err
 	return 0;
 }
 
-/* The name cannot be foreseen: a command that may write here cannot take it first. */
+/* The name is random, so that a command that may write here cannot take it first. */
 static int open_temporary(int dir_fd, char name[TEMP_NAME_MAX])
 {
 	for (int i = 0; i < TEMP_TRIES; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing a receipt so that a reader sees the old file or the whole new one, never a part.
+ * Writes a receipt so that a reader sees the old file or the whole new one, never a part.
  *
- * The directory is opened before the run and used by descriptor afterwards: it may lie inside a
+ * The directory is opened before the run and used by descriptor afterwards: it may be inside a
  * write grant, and what the command renames or links there must not lead the receipt elsewhere.
  */
 #ifndef CMD_CORDON_RECEIPT_H

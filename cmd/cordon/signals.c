@@ -34,7 +34,7 @@ int signals_init(struct signals *ret, int interactive, struct cordon_error *err)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot block signals");
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot watch signals");
+		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make a signalfd");
 	ret->fd = fd;
 	ret->cancel_signal = 0;
 	return 0;

@@ -14,23 +14,23 @@
 #include "base/err.h"
 #include "base/macros.h"
 
-#define PATIENCE_MS 200 /* for a terminal that takes nothing */
+#define PATIENCE_MS 200 /* for a terminal that accepts nothing */
 
 /*
- * What a program that was killed may have left behind. Nothing of it shows on a terminal that is in
- * order: the cursor is saved before leaving the other screen brings back a saved one.
+ * Undoes what a killed program may have left behind. It changes nothing visible on a terminal in
+ * order: the cursor is saved first, since leaving the other screen restores a saved one.
  */
-static const char tidy[] = "\030"		      /* ends a sequence that is half out */
-			   "\0337\033[?1049l"	      /* the normal screen */
-			   "\0337\033[r\0338"	      /* scroll all of it */
-			   "\033[0m\033(B\017"	      /* plain letters */
-			   "\033[?25h\033[?7h\033[4l" /* cursor, line wrap, no insertion */
-			   "\033[?1l\033>"	      /* cursor keys and keypad */
-			   "\033[?2004l\033[?1004l"   /* bracketed paste, focus reports */
+static const char tidy[] = "\030"			       /* ends an unfinished sequence */
+			   "\0337\033[?1049l"		       /* the normal screen */
+			   "\0337\033[r\0338"		       /* scroll the whole screen */
+			   "\033[0m\033(B\017"		       /* plain letters */
+			   "\033[?25h\033[?7h\033[4l"	       /* cursor, line wrap, no insertion */
+			   "\033[?1l\033>"		       /* cursor keys and keypad */
+			   "\033[?2004l\033[?1004l"	       /* bracketed paste, focus reports */
 			   "\033[?1000l\033[?1002l\033[?1003l" /* mouse */
 			   "\033[?1005l\033[?1006l\033[?1015l";
 
-/* Of one process and one terminal: a handler must find it. */
+/* One process has one terminal; static, so that a signal handler finds it. */
 static struct {
 	struct termios saved;
 	volatile sig_atomic_t is_raw;
@@ -45,7 +45,7 @@ static int check_streams(struct cordon_error *err)
 			continue;
 		cordon_err(err, CORDON_E_USAGE, 0,
 			   "-i wants a terminal, and standard %s is not one", names[fd]);
-		cordon_err_hint(err, "leave -i away: streams pass through without it");
+		cordon_err_hint(err, "leave out -i: streams pass through without it");
 		return -CORDON_E_USAGE;
 	}
 	return 0;
@@ -71,19 +71,19 @@ static int set_raw(void)
 	return tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
 }
 
-/* Only what a signal handler may do. */
+/* Does only what a signal handler may do. */
 static void restore_modes(void)
 {
 	sigset_t stop, old;
 
 	if (!terminal.is_raw)
 		return;
-	/* In the background we would be stopped for it, or refused. */
+	/* A process in the background would be stopped for it, or refused. */
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &stop, &old);
 	/* What was typed for the command, or what the terminal answered it, is not for the shell.
-	 * Not TCSAFLUSH, which would wait for a terminal that takes nothing. */
+	 * TCSAFLUSH would wait for a terminal that accepts nothing. */
 	(void)tcflush(STDIN_FILENO, TCIFLUSH);
 	while (tcsetattr(STDIN_FILENO, TCSANOW, &terminal.saved) < 0 && errno == EINTR)
 		;
@@ -98,7 +98,7 @@ static void die_tidily(int number)
 	(void)raise(number);
 }
 
-/* The signals that end a process and that the run does not wait for. */
+/* Signals that end a process and that signals.c does not handle. */
 static void catch_deadly(void)
 {
 	static const int deadly[] = { SIGSEGV,	 SIGBUS,  SIGILL,  SIGFPE,    SIGABRT,
@@ -130,7 +130,7 @@ int terminal_enter(struct cordon_error *err)
 	return -CORDON_E_SYSTEM;
 }
 
-/* Through a description of our own: the caller's flags are not ours to change. */
+/* Through a new open file description: we must not change the caller's flags. */
 static void write_tidy(void)
 {
 	const char *term = getenv("TERM");
@@ -182,7 +182,7 @@ void terminal_suspend(struct cordon_run *run)
 void terminal_resume(struct cordon_run *run)
 {
 	terminal.is_raw = 1;
-	/* In the background this stops us again, until the terminal is ours. */
+	/* In the background this stops us again, until we are in the foreground. */
 	(void)set_raw();
 	terminal_resize(run);
 }

@@ -8,7 +8,7 @@
 #include "base/strbuf.h"
 #include "options.h"
 
-/* Exit statuses that are not the command's own. */
+/* Exit statuses of Cordon rather than of the command it runs. */
 #define STATUS_TIMEOUT 124
 #define STATUS_FAILED 125
 #define STATUS_NOT_EXECUTABLE 126
@@ -71,12 +71,12 @@ int help_group(int fd, const struct verb_group *group);
  * how many of the two it used. */
 int verb_find(const char *first, const char *second, size_t *ret_words);
 
-/* Complains about a verb that does not exist, with the nearest one. Returns the exit status. */
+/* Reports an unknown verb and suggests the nearest one. Returns the exit status. */
 int verb_unknown(const char *first, const char *second);
 
 /*
- * Merges the presets, then the policy files, then the flags among @args into @policy, each group in
- * the order of the command line, wherever on the line they were.
+ * Merges the presets, then the policy files, then the flags among @args into @policy, each kind in
+ * the order of the command line.
  */
 int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
 			struct cordon_error *err);
@@ -86,9 +86,9 @@ int policy_from_options(struct cordon_policy *policy, const struct parsed *args,
 int policy_says(const struct cordon_policy *policy, const char *setting);
 
 /*
- * The caller's home directory into @buf: $HOME if it can be believed, otherwise from /etc/passwd.
- * Returns @buf, NULL if there is none. The user database proper is left alone: a static program
- * would have to load name service modules for it.
+ * The caller's home directory into @buf: $HOME if it can be trusted, otherwise from /etc/passwd.
+ * Returns @buf, NULL if there is none. getpwuid() is not used: a static program would have to load
+ * name service modules for it.
  */
 const char *home_directory(char *buf, size_t size);
 
@@ -100,7 +100,7 @@ void run_options_init(struct cordon_run_options *ret, const struct parsed *args,
  * exit status. */
 int run_report_failure(const struct cordon_error *err);
 
-/* The exit status that stands for an error. */
+/* The exit status for an error. */
 int status_of_error(const struct cordon_error *err);
 
 #endif

@@ -55,7 +55,7 @@ int workspace_options(const struct parsed *args, const struct cordon_policy *pol
 	for (size_t i = 0; i < ARRAY_SIZE(needing); i++) {
 		if (!parsed_has(args, needing[i]) || policy_says(policy, "\"workspace\":"))
 			continue;
-		cordon_err(err, CORDON_E_USAGE, 0, "--%s without a workspace has no meaning",
+		cordon_err(err, CORDON_E_USAGE, 0, "--%s needs a workspace",
 			   option_table[needing[i]].name);
 		cordon_err_hint(err, "say which directory: --workspace DIR");
 		return -CORDON_E_USAGE;

@@ -358,7 +358,7 @@ def test_nested_repository_is_said_and_can_be_kept(me, repo):
     assert (repo / "nested" / ".git" / "HEAD").exists()
     # On the terminal; and again, since what it obeys changed once more.
     done = inside(me, "git -C nested config a.b c", level="namespaces")
-    assert b"cordon: held 'nested/.git'" in done.stderr and fix.encode() in done.stderr
+    assert b"cordon: put aside 'nested/.git'" in done.stderr and fix.encode() in done.stderr
     me.outside(["sh", "-c", fix], check=True)
     done = inside(me, "git -C nested config a.b d", "-q", level="namespaces")
     assert done.stderr == b"" and (repo / "nested" / HELD).exists()

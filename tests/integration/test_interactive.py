@@ -635,7 +635,7 @@ def test_without_a_terminal(me, missing):
     out = proc.communicate(timeout=PATIENCE)[1].decode()
     assert proc.returncode == 125
     assert out.count("\n") == 1
-    assert f"standard {missing} is not" in out and "leave -i away" in out
+    assert f"standard {missing} is not" in out and "leave out -i" in out
     assert not (me.work / "ran").exists()
     os.close(master)
     os.close(slave)

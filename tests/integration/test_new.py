@@ -80,7 +80,7 @@ def test_list(me):
     (["crewai"], "'new' needs a framework and a directory"),
     (["crewai", "x", "y"], "'new' needs a framework and a directory"),
     (["--list", "x"], "'new --list' takes no arguments"),
-    (["crewai", "no/such/x"], "the directory that it shall lie in does not exist"),
+    (["crewai", "no/such/x"], "its parent directory does not exist"),
     (["crewai", "a b"], "'a b' cannot be the name of a project"),
     (["crewai", 'x"""'], "cannot be the name of a project"),
     (["crewai", ".hidden"], "cannot be the name of a project"),
