@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts the lines of its input in a process that can do nothing else any more: what comes in
- * through the descriptor that is open already is all it ever sees.
+ * Counts the lines of its input after confining itself: it can read the descriptor that is already
+ * open, and do nothing else.
  *
  *	cc confine.c $(pkg-config --cflags --libs cordon) -o confine
  *	./confine /etc/passwd
@@ -13,15 +13,15 @@
 
 #include <cordon/cordon.h>
 
-/* For good: there is no way back. */
-static int shut_in(struct cordon_error *err)
+/* There is no way back. */
+static int confine(struct cordon_error *err)
 {
 	struct cordon_policy *policy = NULL;
 	int r = cordon_policy_new(&policy, err);
 
 	if (r == 0)
 		r = cordon_policy_set(policy, "limits.cpu_time", "5s", err);
-	/* Nothing may be started, either. */
+	/* No program may be started either. */
 	if (r == 0)
 		r = cordon_policy_json(policy, "{\"commands\": []}", strlen("{\"commands\": []}"),
 				       "policy", NULL, err);
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		perror("confine");
 		return EXIT_FAILURE;
 	}
-	if (shut_in(&err) < 0) {
+	if (confine(&err) < 0) {
 		fprintf(stderr, "confine: %s%s%s\n", err.msg, err.hint[0] ? "; " : "", err.hint);
 		fclose(input);
 		return EXIT_FAILURE;

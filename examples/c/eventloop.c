@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two runs at once in one poll loop: nothing blocks, and each is handled when it has something to
- * say. The descriptors fit any event loop that can wait for one to become readable.
+ * do. The descriptors work in any event loop.
  *
  *	cc eventloop.c $(pkg-config --cflags --libs cordon) -o eventloop
  */
@@ -38,7 +38,7 @@ static void report(int i, const struct cordon_result *result)
 	       (int)result->out.len, result->out.data);
 }
 
-/* A negative descriptor is one that poll() skips: that run is over. */
+/* The descriptor of a run that is over becomes negative, which poll() skips. */
 static int loop(struct cordon_run *const *runs, struct cordon_error *err)
 {
 	struct pollfd fds[N_RUNS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a web server in a sandbox for some seconds and says where the host finds it. The server may
- * reach the hosts that were named, and no others; what it wanted besides is told at the end.
+ * Runs a web server in a sandbox for some seconds and says where to reach it. The server may
+ *connect only to the hosts that were named; what else it tried is listed at the end.
  *
  *	cc publish.c $(pkg-config --cflags --libs cordon) -o publish
  *	./publish 60s example.com:443
@@ -30,7 +30,7 @@ static int report(const struct cordon_result *result)
 		printf("refused: %s %s\n", result->denials[i].what, result->denials[i].target);
 	if (result->error.code)
 		fprintf(stderr, "publish: %s (%s)\n", result->error.msg, result->error.hint);
-	/* Its time being up is how it is meant to end. */
+	/* It is meant to end when its time is up. */
 	return result->kind == CORDON_KIND_TIMEOUT ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

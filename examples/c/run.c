@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a line of Python in a sandbox and prints what came of it.
+ * Runs a line of Python in a sandbox and prints the result.
  *
  *	cc run.c $(pkg-config --cflags --libs cordon) -o run
  *	./run 'print(6 * 7)'

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lets a shell script change a directory without changing it, shows what it did, and commits what
- * nobody has to look at twice. The rest is thrown away.
+ * is not risky. The rest is discarded.
  *
  *	cc workspace.c $(pkg-config --cflags --libs cordon) -o workspace
  *	./workspace DIR 'echo hello > greeting'
@@ -11,7 +11,7 @@
 
 #include <cordon/cordon.h>
 
-/* Names come from the sandbox: not as they are onto somebody's terminal. */
+/* Names come from the sandbox and are not safe to print on a terminal. */
 static void print_name(const char *name)
 {
 	for (; *name; name++) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What hostile code goes for: a file of the host's, a place to write to, a service that listens."""
+"""What hostile code tries: to read a file of the host, to write to it, to reach a service."""
 
 import socket
 import subprocess
