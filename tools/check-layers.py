@@ -61,12 +61,13 @@ SIBLINGS = (
 )
 
 # The freestanding programs share formats, constants and parsers with the library, not code that
-# needs libc. Bindings use the public interface and nothing else. A room inside another has the
-# limits of its parent.
+# needs libc. The command and the bindings use the public interface, the command also src/base and
+# src/format. A room inside another has the limits of its parent.
 BARE = {"src/base", "src/uapi", "src/format", "src/bare", "src/net"}
 ONLY = {
     "src/init": BARE | {"src/seccomp", "src/plan"},
     "src/gateway": BARE,
+    "cmd/cordon": {"src/base", "src/format"},
     "bindings/python/src": set(),
 }
 
@@ -167,6 +168,7 @@ def self_test():
         ("src/newcomer/a.c", "", False),
         ("src/plan/a.c", '#include "nowhere/x.h"', False),
         ("cmd/cordon/a.c", '#include "base/x.h"', True),
+        ("cmd/cordon/a.c", '#include "policy/policy.h"', False),
         ("src/git/a.c", '#include "sys/x.h"', True),
         ("src/git/a.c", '#include "net/x.h"', False),
         ("src/workspace/changes/a.c", '#include "git/x.h"', True),

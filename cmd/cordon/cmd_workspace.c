@@ -7,10 +7,10 @@
 
 #include "base/err.h"
 #include "base/units.h"
+#include "format/workspace_json.h"
 #include "out.h"
 #include "verbs.h"
 #include "workspace.h"
-#include "workspace/changes/changes.h"
 
 static int no_operands(const struct parsed *args, struct cordon_error *err)
 {
@@ -89,9 +89,9 @@ static void list_one(struct lister *l, const struct cordon_workspace_info *info,
 
 	if (l->is_json) {
 		json_open_object(&l->w, NULL);
-		ws_info_json(&l->w, info);
+		workspace_info_json(&l->w, info);
 		if (has_summary)
-			ws_summary_json(&l->w, s);
+			workspace_summary_json(&l->w, s);
 		else
 			json_null(&l->w, "summary");
 		json_string(&l->w, "error", has_summary ? NULL : err->msg);
@@ -235,8 +235,8 @@ int cmd_workspace_status(const struct parsed *args)
 	if (parsed_has(args, OPT_JSON)) {
 		json_writer_init(&w, &sb, 0);
 		json_open_object(&w, NULL);
-		ws_info_json(&w, cordon_workspace_info(ws));
-		ws_summary_json(&w, &t.s);
+		workspace_info_json(&w, cordon_workspace_info(ws));
+		workspace_summary_json(&w, &t.s);
 		json_uint(&w, "bytes", t.bytes);
 		json_close_object(&w);
 		strbuf_putc(&sb, '\n');

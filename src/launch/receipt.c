@@ -4,9 +4,8 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "base/json_write.h"
+#include "format/workspace_json.h"
 #include "launch/launch.h"
-#include "workspace/changes/changes.h"
 
 static void write_output(struct json_writer *w, const struct cordon_result *res)
 {
@@ -120,7 +119,7 @@ static void write_workspace(struct json_writer *w, const struct cordon_run_works
 	json_bool(w, "kept", ws->is_kept);
 	json_string(w, "outcome", ws->outcome);
 	if (ws->is_settled)
-		ws_summary_json(w, &ws->summary);
+		workspace_summary_json(w, &ws->summary);
 	else
 		json_null(w, "summary");
 	if (ws->changes)

@@ -66,11 +66,6 @@ bool ws_node_is_listed(const struct ws_changes *changes, uint32_t node);
 
 void ws_summarise(const struct ws_changes *changes, struct cordon_summary *ret);
 
-struct json_writer;
-
-/* json.c: into an open object: the summary under its key; id, name, base ... */
-void ws_summary_json(struct json_writer *w, const struct cordon_summary *s);
-void ws_info_json(struct json_writer *w, const struct cordon_workspace_info *info);
 /* json.c: the array `changes`; the caller frees it with free(). NULL: too much, or no
  * memory. */
 char *ws_changes_to_json(const struct ws_changes *changes);

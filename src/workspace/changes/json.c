@@ -21,7 +21,7 @@
 #include <stdio.h>
 
 #include "base/err.h"
-#include "base/json_write.h"
+#include "format/workspace_json.h"
 #include "workspace/changes/changes.h"
 #include "workspace/store/store.h"
 
@@ -79,35 +79,6 @@ static void write_change(struct json_writer *w, const struct cordon_change *c)
 	json_close_object(w);
 }
 
-void ws_summary_json(struct json_writer *w, const struct cordon_summary *s)
-{
-	json_open_object(w, "summary");
-	json_uint(w, "added", s->added);
-	json_uint(w, "modified", s->modified);
-	json_uint(w, "deleted", s->deleted);
-	json_uint(w, "renamed", s->renamed);
-	json_uint(w, "mode", s->mode);
-	json_uint(w, "symlink", s->symlink);
-	json_uint(w, "type", s->type);
-	json_uint(w, "risky", s->risky);
-	json_uint(w, "refused", s->refused);
-	json_close_object(w);
-}
-
-void ws_info_json(struct json_writer *w, const struct cordon_workspace_info *info)
-{
-	json_string(w, "id", info->id);
-	json_string(w, "name", info->name);
-	json_string(w, "base", info->base);
-	json_string(w, "parent", info->parent);
-	json_string(w, "mechanism", cordon_mechanism_name(info->mechanism));
-	json_uint(w, "runs", info->runs);
-	json_int(w, "created", info->created_s);
-	json_int(w, "used", info->used_s);
-	json_bool(w, "in_use", info->in_use);
-	json_bool(w, "commit_begun", info->commit_begun);
-}
-
 static int write_changes(struct json_writer *w, const char *key, const struct ws_changes *changes)
 {
 	struct strbuf path = STRBUF_INIT, from = STRBUF_INIT;
@@ -158,9 +129,9 @@ int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret
 	out.max = JSON_BYTES_MAX;
 	json_writer_init(&w, &out, pretty);
 	json_open_object(&w, NULL);
-	ws_info_json(&w, cordon_workspace_info(ws));
+	workspace_info_json(&w, cordon_workspace_info(ws));
 	ws_summarise(&changes, &summary);
-	ws_summary_json(&w, &summary);
+	workspace_summary_json(&w, &summary);
 	r = write_changes(&w, "changes", &changes);
 	json_close_object(&w);
 	if (pretty)
