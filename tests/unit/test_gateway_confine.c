@@ -304,7 +304,7 @@ static void test_failures(void)
 		_exit(r < 0 ? (int)step : 0);
 	}
 	REQUIRE(waitpid(pid, &status, 0) == pid && WIFEXITED(status));
-	CHECK_INT(WEXITSTATUS(status), config.handled_fs ? 5 : 0);
+	CHECK_INT(WEXITSTATUS(status), config.handled_fs ? GATEWAY_STEP_LANDLOCK : 0);
 }
 
 static void test_setup(void)
