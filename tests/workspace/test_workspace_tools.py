@@ -91,7 +91,7 @@ def test_hook_of_the_guest_runs_inside(work):
     """It may do what it wants there; the base does not change."""
     needs("git")
     w = work({}, REPOSITORY)
-    w.run("printf '#!/bin/sh\\ntouch hooked\\n' > .git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit && git config core.fsmonitor false && git commit -qam x && test -e hooked")  # fmt: skip
+    w.run("printf '#!/bin/sh\\ntouch hooked\\n' > .git/hooks/pre-commit && chmod 755 .git/hooks/pre-commit && git config core.fsmonitor false && git config core.hooksPath .git/hooks && git commit -qam x && test -e hooked")  # fmt: skip
 
 
 MAKEFILE = """objects := $(addsuffix .o,$(basename $(wildcard src/*.c)))
