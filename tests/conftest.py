@@ -41,7 +41,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def unavailable(reason):
-    """For what a user's machine may lack: a skip there, a failure where everything must work."""
+    """A test that this machine cannot carry out: skipped, or failed where everything must work."""
     if MUST_WORK:
         pytest.fail("cannot be tested here: " + reason)
     pytest.skip(reason)
@@ -185,7 +185,7 @@ class Me:
         return got
 
     def can(self, level):
-        """False where the level needs what this caller has not got."""
+        """False where the level does not work for this caller."""
         return self.run([], ["/bin/true"], level).returncode == 0
 
 

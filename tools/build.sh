@@ -17,7 +17,7 @@ if [ ! -f "$dir/build.ninja" ]; then
 		exit 1
 	fi
 elif [ "$(cat "$dir/.options" 2>/dev/null)" != "$*" ]; then
-	# A directory of before an option existed has to read them again first.
+	# A build directory that is older than an option must read the options again first.
 	meson configure "$dir" "$@" >"$log" 2>&1 ||
 		{ meson setup --reconfigure "$dir" && meson configure "$dir" "$@"; } >"$log" 2>&1 ||
 		{ cat "$log"; exit 1; }

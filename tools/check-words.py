@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing of the machine on which a change was made belongs in the tree.
+"""The tree must not mention the machine on which a change was made.
 
     check-words.py FILE...
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Usage: kernel-headers.sh DIR
 # Makes DIR an include directory with the kernel's headers and nothing else, so that code compiled
-# for another C library cannot pick up a header of this system's by accident.
+# for another C library cannot pick up one of this system's headers by accident.
 set -eu
 
 mkdir -p "$1"

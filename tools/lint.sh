@@ -77,7 +77,7 @@ lengths() {
 		awk '$2 != "total" && $1 > 800 { print $2 ": " $1 " lines (more than 800)"; bad = 1 } END { exit bad }'
 }
 
-# Nothing of the machine a change was made on belongs in the tree.
+# The tree must not mention the machine on which a change was made.
 words() {
 	python3 tools/check-words.py "${all[@]}"
 }

@@ -2,8 +2,8 @@
 """What tools/soak.py counts: everything that a run could leave behind.
 
 Most counts are of this program's own descendants, directories and user ids, so that they are exact
-and other programs of the machine do not matter. Kernel memory is counted for the whole machine, where
-others do: those counts have slack, which is far below one object for each run.
+and independent of other programs. Kernel memory is counted for the whole machine, so these counts
+have slack, far below one object for each run.
 """
 
 import os
@@ -105,7 +105,7 @@ class Census:
         self.others = set(self.private_directories())
 
     def private_directories(self):
-        """Level landlock's, and whatever else is named so; those of other programs' runs are in use."""
+        """Private directories of level landlock. Those of other programs' runs are in use and do not count."""
         found = []
         for place in ("/tmp", "/var/tmp", "/dev/shm", "/run"):
             for name in listing(place):

@@ -23,10 +23,10 @@ cases=${KERNEL_CASES:-root-delegated user-delegated root-plain user-plain}
 default_suites="tests/integration/test_cli_run.py tests/integration/test_cli_streams.py
 	tests/integration/test_lifetime.py tests/escape/test_filesystem.py tests/escape/test_identity.py
 	tests/escape/test_processes.py"
-# Of the network what the kernel has a hand in; npm's test is skipped, for the package is too large.
+# The network tests that depend on the kernel. npm's is skipped: the package is too large.
 default_suites+=" tests/net/test_net_end.py tests/net/test_net_gateway.py tests/net/test_net_landlock.py
 	tests/net/test_net_publish.py tests/net/test_net_clients.py"
-# What a control group may change; the rest says the same again without one.
+# The suites for which a control group makes a difference.
 group_suites="tests/integration/test_lifetime.py"
 if [ -d tests/limits ]; then
 	default_suites="tests/limits $default_suites"
@@ -68,7 +68,7 @@ mirror() {
 	echo "${found%/}"
 }
 
-# One list for all releases: which of them is meant is said by name in each question.
+# One list for all releases; each query names its release.
 prepare_apt() {
 	local from suite stamp=$base/apt/lists/updated
 	from=$(mirror)

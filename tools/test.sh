@@ -14,9 +14,9 @@ cd "$(dirname "$0")/.." || exit 1
 # Any id that owns nothing on this machine will do; it needs no entry in the user database.
 test_uid=20001
 results=$PWD/build/results
-# 1: what this machine cannot carry out is a failure rather than a skip (as in .ci/run).
+# 1: a test that this machine cannot carry out fails instead of being skipped (as in .ci/run).
 must_work=${CORDON_MUST_WORK:-0}
-# A lint that failed before counts, so that the closing line cannot look clean.
+# A failed lint counts as a failure in the closing line.
 failures=${CORDON_LINT_FAILED:-0}
 
 rm -rf "$results"
@@ -52,8 +52,8 @@ meson_suites() {
 }
 
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
-# These measure no time and look at nothing but their own directories and processes: three callers
-# run them at the same time, and the largest one beside them. The others have the machine for themselves.
+# These measure no time and look at nothing but their own directories and processes, so they run at the
+# same time for three callers, the largest in a run of its own. The others run alone.
 calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,inject,installed}.py
 	tests/integration/test_{interactive,landlock_metadata,new,private,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
@@ -101,7 +101,7 @@ pytest_suites() {
 	collect_pytest $? "$1" "${suites[@]}"
 }
 
-# together NAME...: one run of pytest for each, at the same time; caller() says as whom and of what
+# together NAME...: one run of pytest for each, at the same time; caller() says who runs which tests
 together() {
 	local codes=() pids=() name i
 	for name in "$@"; do
@@ -120,8 +120,8 @@ together() {
 	done
 }
 
-# caller NAME FUNCTION [ARGUMENT...]: root, a user whom root prepares things for, and a user alone. Ids
-# of their own, since the kernel counts some things for each id.
+# caller NAME FUNCTION [ARGUMENT...]: root, a user for whom root prepares things, and a user alone. Each
+# user has another id, since the kernel counts some things for each id.
 caller() {
 	local name=$1 who='root user' uid='' must_work=$must_work what=("${calm[@]}")
 	shift
@@ -129,7 +129,7 @@ caller() {
 	calm-root) who=root what+=("--ignore=$largest") ;;
 	calm-prepared) who=user what+=("--ignore=$largest") ;;
 	calm-largest) what=("$largest") ;;
-	# What only root can prepare is not skipped in the others.
+	# What only root can prepare runs in the others.
 	calm-user) uid=$((test_uid + 1)) must_work=0 what+=(-m 'not slow') ;;
 	python-root) what=(tests/python) ;;
 	python-user) what=(tests/python) uid=$test_uid ;;
@@ -202,10 +202,10 @@ elif [ "$(id -u)" -eq 0 ]; then
 	fi
 	if wants user; then
 		say "integration, escape, limit, network and workspace suites as an ordinary user (uid $test_uid)"
-		# What only root can prepare was not skipped above, where root prepared it for this user.
+		# What only root can prepare has run above, for the same user.
 		if wants root; then
 			must_work=0
-			# What takes long, root has carried out for this user as well.
+			# So have the slow tests.
 			suites=(tests/integration tests/escape -m 'not slow' "${others[@]}"
 				--ignore=tests/integration/test_kills.py --ignore=tests/integration/test_soak.py)
 		fi

@@ -1,7 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Makes or brings up to date a Python environment that holds what REQUIREMENTS names, and nothing
-# happens if it does already.
+# Makes a Python environment with what REQUIREMENTS names. Does nothing if DIR is up to date.
 #
 #	tools/venv.sh DIR REQUIREMENTS
 #

@@ -150,7 +150,7 @@ def _children(pid):
 
 def tree(root):
     """{pid: fields} of all that descends from root, without it. Orphans go to init, so none can leave.
-    Costs what the tree is large, whatever else is on the machine."""
+    The cost depends on the size of the tree only."""
     found, todo = {}, [root]
     while todo:
         for pid in _children(todo.pop()):
@@ -200,7 +200,7 @@ def idle_seconds():
 
 def with_time_left(run, is_good):
     """What run() returns. A bad result counts only if the machine had time left: where other programs take all of it,
-    the watch is too late for anything. Those who need this are in tools/second-try.list."""
+    the watch is late. tools/second-try.list names the tests that need this."""
     for _ in range(4):
         begin, idle = time.monotonic(), idle_seconds()
         got = run()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A limit that cannot be enforced refuses the run, unless it was said that it may go without."""
+"""A limit that cannot be enforced refuses the run, unless --best-effort names it."""
 
 import pytest
 

@@ -90,7 +90,7 @@ RESTLESS = ["timers", "continuing"]
 
 @pytest.mark.parametrize("how", RESTLESS)
 def test_a_tree_that_continues_itself(me, level, probes, how):
-    """What the throttle stopped lets itself go on: it is stopped again, or ended when it keeps doing so."""
+    """A tree that continues itself after a stop is stopped again, or ended when it keeps doing so."""
     probe = probes["burn"]
     got = me.receipt(["--cpus", "0.5", "-t", "4s", "--grace", "0", "-r", probe], [probe, how, "20000"], level)
     used = got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]
@@ -116,7 +116,7 @@ def test_a_tree_that_continues_itself_control(me, probes, how):
 
 
 def test_stopped_by_the_guest_stays_stopped(me, level, probes):
-    """What the run stopped itself is not let go on by the throttle."""
+    """The throttle does not continue what the guest itself has stopped."""
     probe = probes["burn"]
     opts = ["--cpus", "0.3", "-r", probe, "-t", "20s"]
     assert me.outside([probe, "stopper", "300"]).stdout == b"resumed 0\ndone\n"

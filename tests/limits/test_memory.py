@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""limits.memory: whatever a tree takes memory with, the machine loses no more than it allows.
+"""limits.memory: the tree takes no more memory than allowed, in whatever way it takes it.
 
 Each kind is first let loose without a sandbox, where it must really take what it says. What is
 believed about a run is what the host sees (meter.py), not what the program prints.
@@ -57,7 +57,7 @@ STASHES = [
 ]
 
 # Without namespaces there is no SysV IPC, /tmp and /dev/shm are not private and not memory, and what
-# no process has open cannot be attributed to anybody.
+# no process has open cannot be attributed to a run.
 AT_LANDLOCK = ["anon", "huge", "children", "writers", "cow", "daemon", "headless", "undumpable", "threads", "stopped", "vfork"]
 
 _controls = {}
@@ -87,8 +87,8 @@ def works_outside(me, probes):
 
 
 def ceiling_of(kind, limit, reading, level):
-    """What may be seen at most. Four writers are what is promised; others have to be noticed, too, and how soon is a
-    matter of time, of which a busy machine has less: the table of overshoot.py shows it."""
+    """The highest use that is accepted. One slack is promised for four writers; other kinds take longer to notice, and
+    longer still on a busy machine (overshoot.py prints a table)."""
     times = {"writers": 1, "fog": 6, "pipes": 4, "tcp": 4}.get(kind, 3) + (level == "landlock")
     return limit * MIB + times * slack(limit * MIB) + reading.noise()
 
