@@ -25,12 +25,12 @@
 
 #define WATCHED_MAX 3 /* workspace, /tmp, home */
 
-/* A directory whose content is held to limits.disk. */
-struct watched {
+/* A directory under limits.disk. */
+struct watched_dir {
 	int fd;
 	const char *path; /* as the tree sees it */
-	uint64_t devs[2]; /* devices its files may tell */
-	int is_own;	  /* kept between runs; not the workspace */
+	uint64_t devs[2]; /* devices that stat() may show for its files */
+	int is_private;	  /* not the workspace, but a private directory that is kept between runs */
 };
 
 struct init {
@@ -45,8 +45,8 @@ struct init {
 	int root_fd;		       /* the new root */
 	int host_fd;		       /* the old one, until the view is complete */
 	int lock_fd;		       /* of the workspace: it is ours as long as this is open */
-	int layer_fd;		       /* an overlay's upper layer, -1 = there is none */
-	struct watched watched[WATCHED_MAX];
+	int upper_fd;		       /* an overlay's upper directory, -1 = none */
+	struct watched_dir watched[WATCHED_MAX];
 	int n_watched;
 	int has_io;	      /* the kernel counts what a process writes */
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
@@ -54,20 +54,20 @@ struct init {
 	int payload_pid, own_pid;
 	int proc_fd;	  /* /proc, where the tree is found */
 	int proc_seen;	  /* the tree was found there, since that was last set to 0 */
-	long proc_error;  /* something there could not be read, and not because it is gone */
-	long watch_error; /* limits cannot be watched any more: the run must end */
+	long proc_error;  /* something there could not be read although it exists */
+	long watch_error; /* limits can no longer be watched: the run must end */
 	int more_dead;	  /* there is more to reap */
-	int reader_pid;	  /* of a process of ours, 0 = there is none */
-	int counter_pid;  /* the same, of another (watch/disk.c) */
+	int exact_pid;	  /* the helper of watch/exact_count.c, 0 = none */
+	int disk_pid;	  /* the helper of watch/disk.c, 0 = none */
 	int has_status;	  /* how the command ended is known */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
-	uint64_t file_bytes; /* most pages of files that a process was seen to have mapped */
-	int signal_fd;	     /* tells of ended children */
+	uint64_t file_bytes; /* the most file pages that a process had mapped */
+	int signal_fd;	     /* readable when a child has ended */
 	int cgroup_fds[3];   /* memory.events, cpu.stat, cpu.max; -1 = not ours to use */
-	int mounts_fd;	     /* tells of changed mounts, -1 = there is no view of our own */
+	int mounts_fd;	     /* readable when mounts have changed, -1 = no mount namespace */
 	const char *scratch; /* level landlock: the run's private directory */
 	struct control_report report;
 };
@@ -79,7 +79,7 @@ void stamp(struct init *in, int stage);
 const char *str_at(const struct init *in, uint32_t off);
 size_t str_len(const char *s);
 
-int receive_plan(struct init *in);		/* receive.c: 1 = only the base, 0 = all */
+int receive_plan(struct init *in);		/* receive.c: 1 = only the common steps, 0 = all */
 int receive_order(struct control_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
 void map_self(struct init *in, const char *uid_map, const char *gid_map); /* stage_userns.c */
 void stage_userns(struct init *in);					  /* stage_userns.c */
@@ -102,7 +102,7 @@ void open_terminal(struct init *in);	/* before the command's process is made */
 long take_terminal(struct init *in);	/* by that process; the master goes to the supervisor */
 void release_terminal(struct init *in); /* once that process is there */
 void open_signals(struct init *in);	/* reaper.c */
-void watch_mounts(struct init *in);	/* reaper.c: once the view is complete */
+void monitor_mounts(struct init *in);	/* reaper.c: once the view is complete */
 void sweep_scratch(const char *path);	/* sweep.c */
 void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
 void run_janitor(const struct control_order *order, const int *fds, int n_fds)

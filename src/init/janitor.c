@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The janitor: a process that outlives a supervisor that was killed, for just as long as it takes
- * to remove the placeholders of a run.
+ * The janitor: a process that outlives a killed supervisor for as long as it takes to remove the
+ * placeholders of a run.
  *
- * It is started only for runs that hold names which did not exist. It runs outside the namespaces,
- * with the descriptors of the directories, which carry the shared lock. A supervisor that ends a
- * run properly tidies up by itself and then just closes the socket of an idle janitor; it sends one
- * byte first to say that nothing is left to do.
+ * It is started only for runs that reserve names. It runs outside the namespaces, with the
+ * descriptors of the directories, which carry the shared lock. A supervisor that ends a run
+ * properly tidies up itself; it sends one byte to say that nothing is left to do, and closes the
+ * socket.
  */
 #include "init/init.h"
 
@@ -55,8 +55,8 @@ static int is_dismissed(int supervisor_fd)
 
 /*
  * Marked, or made by us a moment ago and not marked yet: the supervisor may have been killed
- * between the two. Nobody else makes such a thing (a socket, or a file of a few bytes, that its
- * owner cannot write) in the lifetime of a run.
+ * between the two. No other program makes such a thing (a socket, or a file of a few bytes, that
+ * its owner cannot write) during a run.
  */
 static int is_placeholder(const struct statx *st, int64_t since)
 {
@@ -72,9 +72,9 @@ static int is_placeholder(const struct statx *st, int64_t since)
 }
 
 /*
- * A run that goes on has the lock for as long as it lasts. Another janitor (of the same supervisor,
- * which had several runs here) has it for a moment only and passes over what we have locked just
- * then: one that gave up at once would leave to the other what the other left to it.
+ * A live run has the lock for as long as it lasts. Another janitor (of the same supervisor, which
+ * had several runs here) has it only for a moment, and skips what we have locked. If both gave up
+ * at once, the placeholder would stay.
  */
 static int lock_alone(int dir_fd, int *tries)
 {
@@ -87,7 +87,7 @@ static int lock_alone(int dir_fd, int *tries)
 	return 1;
 }
 
-/* Removes a placeholder unless another run holds names there too or it became something else. */
+/* Removes a placeholder unless another run reserves names there too or it became something else. */
 static void remove_hold(int dir_fd, const char *name, int64_t since, int *tries)
 {
 	struct statx st;

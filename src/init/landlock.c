@@ -13,8 +13,7 @@
 
 #define RULE_PATH_BENEATH 1
 
-/* Newer kernels know more fields; the size says how many there are, and unused ones are left off
- * because an older kernel refuses bytes it does not know unless they are zero. */
+/* Only the fields that are used: an older kernel refuses unknown ones unless they are zero. */
 struct ruleset_attr {
 	uint64_t handled_fs, handled_net, scoped;
 };

@@ -47,13 +47,13 @@ void fail(struct init *in, int stage, unsigned op, long negative_errno)
 	in->report.sys_errno = (int32_t)-negative_errno;
 	if (in->scratch)
 		sweep_scratch(in->scratch);
-	/* Not raw_call: an injected fault must not eat the report of itself. */
+	/* Not raw_call: an injected fault must not suppress its own report. */
 	raw_syscall(__NR_write, CTL_FD, (long)&in->report, sizeof(in->report), 0, 0, 0);
 	for (;;)
 		raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
 }
 
-/* The sandbox is what the kernel's out-of-memory killer shall choose, before anything else. */
+/* The kernel's out-of-memory killer shall choose the sandbox before anything else. */
 static long prefer_as_victim(void)
 {
 	long r, fd = raw4(__NR_openat, AT_FDCWD, "/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC,
@@ -84,7 +84,7 @@ static void prepare_process(struct init *in)
 	if (r < 0)
 		fail(in, STAGE_START, STEP_START_SIGNALS, r);
 	for (int sig = 1; sig <= SIGNALS; sig++)
-		/* KILL and STOP refuse; everything else cannot fail. */
+		/* Only KILL and STOP can fail. */
 		raw_syscall(__NR_rt_sigaction, sig, (long)&def, 0, KERNEL_SIGSET_BYTES, 0, 0);
 	r = prefer_as_victim();
 	if (r < 0)
@@ -112,13 +112,13 @@ static void __attribute__((noreturn)) hold_namespace(void)
 {
 	char byte;
 
-	/* Ends with the socket, whichever way the supervisor closes it. */
+	/* Ends when the supervisor closes the socket, in whatever way. */
 	raw_syscall(__NR_read, CTL_FD, (long)&byte, 1, 0, 0, 0);
 	for (;;)
 		raw_syscall(__NR_exit_group, 0, 0, 0, 0, 0, 0);
 }
 
-/* Takes the plan; builds what can be built if it is only the base, and waits for the rest. */
+/* Takes the plan. If it has only the common steps, carries them out and waits for the full plan. */
 static void take_plan(struct init *in, char role)
 {
 	int namespaces = role == INIT_ROLE_NAMESPACES;
@@ -143,15 +143,15 @@ void init_main(const long *stack)
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
 	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
-	in.gateway_fd = in.proxy_fd = in.lock_fd = in.layer_fd = -1;
+	in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	if (role == INIT_ROLE_LANDLOCK && argc == 3)
 		in.scratch = (const char *)stack[3];
 	if (argc == 4)
 		map_self(&in, (const char *)stack[3], (const char *)stack[4]);
-	/* Whoever kills the caller's whole process group must not kill the one who has to end the
-	 * tree, where the kernel does not. */
+	/* A signal to the caller's process group must not kill init: without a pid namespace
+	 * nothing else would end the tree. */
 	if (role == INIT_ROLE_LANDLOCK)
 		raw_syscall(__NR_setsid, 0, 0, 0, 0, 0, 0);
 	prepare_process(&in);
@@ -172,7 +172,7 @@ void init_main(const long *stack)
 	if (!namespaces)
 		stage_userns(&in);
 	if (namespaces)
-		watch_mounts(&in);
+		monitor_mounts(&in);
 	stamp(&in, STAGE_MOUNTS);
 	if (namespaces) {
 		stage_net(&in);

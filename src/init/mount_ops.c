@@ -17,7 +17,7 @@
 
 #define AT_RECURSIVE_TREE 0x8000
 #define PROC_ATTRS (MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC)
-#define PID_FIRST 10000	 /* always five digits: the kernel takes a leading zero for octal */
+#define PID_FIRST 10000
 #define PID_SPREAD 20000 /* stays below every kernel's kernel.pid_max */
 #define STATX_WANTED (STATX_TYPE | STATX_INO)
 
@@ -98,7 +98,7 @@ long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 	r = landlock_add(in, mount_fd, op->access);
 	if (r < 0)
 		return r;
-	/* A point that was just made on our own tmpfs needs no second look. */
+	/* A mount point that we just made on our own tmpfs needs no check. */
 	if ((op->flags & (PLAN_MKPOINT | PLAN_REUSED)) == PLAN_MKPOINT)
 		return raw5(__NR_move_mount, mount_fd, "", at.fd, at.name, MOVE_MOUNT_F_EMPTY_PATH);
 	dst = open_in_root(in, str_at(in, op->dst));
@@ -107,7 +107,7 @@ long place_mount(struct init *in, int mount_fd, const struct plan_op *op)
 	r = raw5(__NR_move_mount, mount_fd, "", dst, "",
 		 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 	close_fd(dst);
-	return r >= 0 && (op->flags & PLAN_REUSED) ? left_keep(in, op, mount_fd) : r;
+	return r >= 0 && (op->flags & PLAN_REUSED) ? reused_keep(in, op, mount_fd) : r;
 }
 
 static long make_dir(const struct init *in, const struct plan_op *op)
@@ -115,7 +115,7 @@ static long make_dir(const struct init *in, const struct plan_op *op)
 	long r;
 
 	if (op->flags & PLAN_REUSED)
-		return left_make(in, op, 0);
+		return reused_make(in, op, 0);
 	r = raw3(__NR_mkdirat, in->root_fd, below_root(str_at(in, op->dst)), op->mode);
 	return r == -EEXIST ? 0 : r;
 }
@@ -157,7 +157,7 @@ long make_point(const struct init *in, const struct plan_op *op)
 	if (!(op->flags & PLAN_FILE))
 		return make_dir(in, op);
 	if (op->flags & PLAN_REUSED)
-		return left_make(in, op, 1);
+		return reused_make(in, op, 1);
 	r = raw4(__NR_mknodat, in->root_fd, below_root(str_at(in, op->dst)), S_IFREG | op->mode, 0);
 	return r == -EEXIST ? 0 : r;
 }
@@ -189,7 +189,7 @@ static long op_bind(struct init *in, const struct plan_op *op)
 		return mount_fd;
 	r = place_mount(in, (int)mount_fd, op);
 	if (r >= 0 && (op->flags & PLAN_PRIVATE_DIR))
-		r = disk_take_own(in, (int)mount_fd, str_at(in, op->dst));
+		r = disk_take_private(in, (int)mount_fd, str_at(in, op->dst));
 	close_fd(mount_fd);
 	return r;
 }
@@ -229,8 +229,8 @@ static long new_filesystem(const char *type, const char *const (*options)[2], ui
 }
 
 /*
- * Numbers of processes start anywhere: runs that share files must not take another's pid file or
- * `name.$$` for their own. Best effort, a kernel need not have this.
+ * Pids start at a random number: runs that share files must not take another's pid file or
+ * `name.$$` for their own. Best effort: not every kernel has this setting.
  */
 static void scatter_pids(int proc_fd)
 {
@@ -249,7 +249,7 @@ static void scatter_pids(int proc_fd)
 	close_fd(fd);
 }
 
-/* /proc/sys stays readable and is read-only whatever the ids say. */
+/* /proc/sys stays readable, and is read-only whatever the ids would allow. */
 static long lock_proc_sys(struct init *in, int proc_fd)
 {
 	const struct mount_attr attr = { .attr_set = PROC_ATTRS | MOUNT_ATTR_RDONLY };
@@ -266,7 +266,7 @@ static long lock_proc_sys(struct init *in, int proc_fd)
 	return r;
 }
 
-/* /dev/null under nodev: a name that is taken, cannot be opened, and that git passes over. */
+/* /dev/null under nodev: the name exists, cannot be opened, and git ignores it. */
 static long null_node(const struct init *in)
 {
 	struct statx st;
@@ -286,7 +286,7 @@ static long null_node(const struct init *in)
 }
 
 /*
- * The names of the user's keys. No other file of procfs tells an unprivileged process more than
+ * The names of the user's keys. All other files of procfs tell an unprivileged process only about
  * the machine's own state.
  */
 static long hide_keys(const struct init *in, int proc_fd)
@@ -348,7 +348,7 @@ static long op_devpts(struct init *in, const struct plan_op *op)
 
 #define MASK_NAME ".cordon-mask"
 
-/* A directory that is empty and that nobody can enter; it loses its name once it is in place. */
+/* An empty directory without permissions; its name is removed once it is mounted. */
 static long empty_dir(const struct init *in)
 {
 	long r = raw3(__NR_mkdirat, in->root_fd, MASK_NAME, 0);
@@ -357,8 +357,8 @@ static long empty_dir(const struct init *in)
 }
 
 /*
- * In a workspace the name may be gone or something else than on the host: it is made if it is
- * missing, and covered by what fits. 1 = a directory lies there, 0 = something else.
+ * In a workspace the name may be missing or of another type than on the host: it is made if it is
+ * missing, and covered by something of its type. 1 = it is a directory, 0 = something else.
  */
 static long make_covered(const struct init *in, const struct plan_op *op)
 {
@@ -406,7 +406,7 @@ static long op_rule(struct init *in, const struct plan_op *op)
 		return src;
 	r = landlock_add(in, (int)src, op->access);
 	if (r >= 0 && (op->flags & PLAN_PRIVATE_DIR))
-		r = disk_take_own(in, (int)src, str_at(in, op->src));
+		r = disk_take_private(in, (int)src, str_at(in, op->src));
 	close_fd(src);
 	return r;
 }
@@ -414,7 +414,7 @@ static long op_rule(struct init *in, const struct plan_op *op)
 static long op_symlink(struct init *in, const struct plan_op *op)
 {
 	if (op->flags & PLAN_REUSED)
-		return left_link(in, op);
+		return reused_link(in, op);
 	return raw3(__NR_symlinkat, str_at(in, op->src), in->root_fd,
 		    below_root(str_at(in, op->dst)));
 }

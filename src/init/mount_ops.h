@@ -8,8 +8,8 @@
 
 /* Paths of the plan are absolute; below the new root they are relative to it. */
 const char *below_root(const char *path);
-/* Where @path starts from, and its name there: the new root, or a mount that others could rename.
- */
+/* Where to start for @path, and its name there: the new root, or a mount that another run could
+ * rename. */
 struct spot {
 	int fd;
 	const char *name;
@@ -25,11 +25,11 @@ long make_point(const struct init *in, const struct plan_op *op);
 long place_mount(struct init *in, int mount_fd, const struct plan_op *op);
 
 /* Steps with PLAN_REUSED (reused_dir.c). */
-long left_make(const struct init *in, const struct plan_op *op, int is_file);
-long left_link(const struct init *in, const struct plan_op *op);
-/* Remembers the mount that was just put there, until left_done(), if more is to be done in it. */
-long left_keep(const struct init *in, const struct plan_op *op, int mount_fd);
-void left_done(void);
+long reused_make(const struct init *in, const struct plan_op *op, int is_file);
+long reused_link(const struct init *in, const struct plan_op *op);
+/* Remembers the mount that was just put there, until reused_done(), if more is to be done in it. */
+long reused_keep(const struct init *in, const struct plan_op *op, int mount_fd);
+void reused_done(void);
 
 long op_layers(struct init *in, const struct plan_op *op);  /* overlay.c */
 long op_overlay(struct init *in, const struct plan_op *op); /* overlay.c */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Should: make every address lead to this net namespace's own loopback device, open a listener for
- * each allowed port and for DNS, hand them to the gateway, and wait until it is there.
+ * each allowed port and for DNS, hand them to the gateway, and wait until it is ready.
  * Mustn't: keep a listener (they shall die with the gateway), add a way out, or go on without an
  * answer.
  *
@@ -50,9 +50,8 @@ struct address_message {
 };
 
 /*
- * Every address is here: "local default dev lo congctl reno". Nothing is lost on the way to the
- * gateway, so what goes there needs none of the measuring and pacing that the machine may have for
- * its connections.
+ * Every address is local: "local default dev lo congctl reno". Nothing is lost on the way to the
+ * gateway, so these connections need no other congestion control, even if the machine has one.
  */
 static void fill_route(struct route_message *m, uint8_t family)
 {
@@ -200,7 +199,7 @@ long await_gateway(const struct init *in)
 
 	if (r < 0)
 		return r;
-	/* A supervisor that is gone is not waited with. */
+	/* The supervisor is gone: do not wait any longer. */
 	if (poll[1].revents)
 		return -EOWNERDEAD;
 	if (!poll[0].revents)
@@ -240,8 +239,8 @@ void open_gateway(struct init *in)
 		fail(in, STAGE_NET, STEP_NET_AWAIT, r);
 }
 
-/* What cannot be made is answered without a descriptor; an answer for which there is no room is
- * lost, and the gateway does not wait for ever. */
+/* If the socket cannot be made, the answer has no descriptor. An answer for which there is no room
+ * is lost; the gateway does not wait for ever. */
 static void answer_want(struct init *in, const struct gateway_want *want)
 {
 	const struct gateway_hello hello = { 1, want->is_v6, want->id };
@@ -265,7 +264,8 @@ void serve_gateway(struct init *in)
 		if (n == -EAGAIN || n == -EINTR)
 			return;
 		if (n != sizeof(want)) {
-			/* The gateway is gone: so are its listeners. The run goes on without. */
+			/* The gateway is gone, and so are its listeners. The run goes on without.
+			 */
 			close_fd(in->gateway_fd);
 			in->gateway_fd = -1;
 			return;

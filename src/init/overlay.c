@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Should: show a directory of the host's copy-on-write, with the layers that the supervisor made.
- * Mustn't: leave the layers reachable from inside by any name, or let the overlay take orders from
- * what it finds in them.
+ * Should: show a directory of the host copy-on-write, with the upper and work directories that the
+ * supervisor made.
+ * Mustn't: leave these reachable from inside by any name, or let the overlay follow what it finds
+ * in them.
  *
- * The kernel takes the layers by path. So they are attached to the root tmpfs for that moment,
- *under names that nothing else has, and detached again; the overlay has its own private copies of
- *those mounts by then. It acts in the layers with the credentials of its maker, that is us now: our
- *own id, and capabilities over what belongs to it in this user namespace.
+ * The kernel takes the directories by path. So they are attached to the root tmpfs for a moment,
+ * under names that nothing else has, and detached again; by then the overlay has private copies of
+ * those mounts. It acts in them with the credentials of its maker, which is this process: our own
+ * id, and capabilities over what belongs to it in this user namespace.
  *
- *	userxattr	marks are user.* attributes; what the guest sets under that name is escaped
- *by the kernel. Redirects are not followed then, and metacopy is refused. index, metacopy	off:
- *nothing in a layer points anywhere xino		off: inode numbers are those of the files
+ * - userxattr: marks are user.* attributes. The kernel escapes what the guest sets under that name,
+ *   does not follow redirects and refuses metacopy.
+ * - index and metacopy off: nothing in the upper directory points anywhere.
+ * - xino off: inode numbers are those of the files.
  */
 #include "init/mount_ops.h"
 
@@ -29,11 +31,11 @@
 #define LOWER ".cordon-lower"
 #define OWN_DIR                                                                                    \
 	LAYERS "/work"                                                                             \
-	       "/work" /* of the kernel, in the layers */
+	       "/work" /* the kernel's, beside the upper directory */
 
 static long attach(struct init *in, int mount_fd, const char *name)
 {
-	/* Its own copies of the mounts must not be shared with anybody's. */
+	/* Its copies of the mounts must not be shared with other mounts. */
 	const struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV,
 					 .propagation = MS_PRIVATE };
 	long r = raw3(__NR_mkdirat, in->root_fd, name, 0700);
@@ -58,7 +60,7 @@ long op_layers(struct init *in, const struct plan_op *op)
 
 	if (mount_fd < 0)
 		return mount_fd;
-	r = in->limits.disk_bytes ? disk_take_layers(in, (int)mount_fd) : 0;
+	r = in->limits.disk_bytes ? disk_take_upper(in, (int)mount_fd) : 0;
 	if (r >= 0)
 		r = attach(in, (int)mount_fd, LAYERS);
 	close_fd(mount_fd);
@@ -66,10 +68,9 @@ long op_layers(struct init *in, const struct plan_op *op)
 }
 
 /*
- * Volatile: nothing is waited for. Else the end of every run would sync the whole filesystem that
- * the layers are on, and the first write to each file of the base that file. The kernel leaves a
- * mark behind so that nobody takes such layers for whole after a crash of the machine; it is for
- * those who mount them again, and that is us.
+ * Volatile: no syncing. Otherwise the end of every run would sync the whole file system, and the
+ * first write to each file of the base would sync that file. The kernel leaves a mark so that such
+ * an upper directory is not mounted again after a crash of the machine; we remove it.
  */
 static void forget_volatile(struct init *in)
 {

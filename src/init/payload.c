@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starting the command: a child that shares our memory until exec, in which the last layers are
- * put on.
+ * Starting the command: a child that shares our memory until exec, and enters the last layers.
  *
- * Where files are to be served nothing is executed: the same layers go onto a copy of ourselves,
- * with memory of its own, so that it can do no harm here and we go on watching.
+ * To serve files nothing is executed: a forked copy of this process, with memory of its own, enters
+ * the same layers, and we go on watching.
  *
  * Should: give it its own session, the three pipes (or its terminal) and nothing else open, its
  * limits, Landlock, the filter, in this order, and only then execute it.
@@ -40,13 +39,13 @@
 struct payload {
 	struct init *in;
 	const char **argv, **envp;
-	int tell_fd; /* the server's way to tell us, -1 = it shares our memory and can write here */
+	int tell_fd; /* the server's pipe to us, -1 = it shares our memory and can write here */
 	int stage;
 	unsigned op;
 	long error;
 };
 
-/* What the server's process tells when its layers are on, or when one of them is not. */
+/* What the server's process reports when it has entered its layers or failed to. */
 struct server_report {
 	int stage;
 	unsigned op;
@@ -74,8 +73,8 @@ static long set_stdio(const struct init *in)
 }
 
 /*
- * @is_last: that of descriptors, else the others. Until the last descriptor was sent it would count
- * against what all processes of the user have on their way (ETOOMANYREFS).
+ * @is_last: the limit of descriptors, else the others. Set before the last descriptor is sent it
+ * would also limit what all processes of the user have in flight (ETOOMANYREFS).
  */
 static long set_limits(const struct plan_header *plan, int is_last)
 {
@@ -93,9 +92,9 @@ static long set_limits(const struct plan_header *plan, int is_last)
 }
 
 /*
- * Closes everything but the standard streams and, where there is a broker, the way to it, which
- * moves to the first descriptor and goes with exec. Returns it, or 0 if there is none. A server's
- * way to tell us moves to the next one.
+ * Closes everything but the standard streams and, where there is a broker, the socket to it, which
+ * moves to the first descriptor and closes on exec. Returns it, or 0 if there is none. A server's
+ * pipe to us moves to the next one.
  */
 static long close_others(struct payload *p)
 {
@@ -116,14 +115,14 @@ static long close_others(struct payload *p)
 }
 
 /*
- * Returns the listener, or 0 if there is none. One that cannot be had (a filter around us refuses
- * it or has one) costs the guest some calls and opens nothing: the same filter goes on. But a run
- * that shall have a network gets none that way, and is not started.
+ * Returns the listener, or 0 if there is none. Without one (a filter around us refuses it or has
+ * one already) some calls of the guest fail and nothing becomes possible: the filter is the same.
+ * But a run with a network needs it, and is not started.
  */
 static long install_filter(uint32_t variant, int wants_listener)
 {
 	static const unsigned long flags[] = {
-		/* Other signals do not tear a request away (since 5.19). */
+		/* Signals other than KILL do not interrupt a request (since 5.19). */
 		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
 		SECCOMP_FILTER_FLAG_NEW_LISTENER, 0
 	};
@@ -156,7 +155,7 @@ static long forbid_reserving(void)
 	return raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
 }
 
-/* The last layer. From here on only calls that the filter allows by itself can be made. */
+/* The last layer. From here on only calls that the filter allows outright can be made. */
 static long put_on_filter(struct init *in, long socket_fd)
 {
 	long r = in->n_watched ? forbid_reserving() : 0;
@@ -168,8 +167,8 @@ static long put_on_filter(struct init *in, long socket_fd)
 	return r > 0 ? broker_send_fd((int)socket_fd, (int)r) : r;
 }
 
-/* 0, or 1 if one of the layers is not on and nothing may be executed. */
-static int put_on_layers(struct payload *p)
+/* 0, or 1 if a layer could not be entered and nothing may be executed. */
+static int enter_layers(struct payload *p)
 {
 	struct init *in = p->in;
 	const uint64_t no_signals = 0;
@@ -221,7 +220,7 @@ static int child_main(void *arg)
 	struct payload *p = arg;
 	long r;
 
-	if (put_on_layers(p))
+	if (enter_layers(p))
 		return 1;
 	r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
 	return give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
@@ -229,8 +228,8 @@ static int child_main(void *arg)
 
 /*
  * As visible as a command, which becomes so by exec: the watch looks at its descriptors (a tree
- * that cannot be looked at is charged with its neighbours' memory), and the broker at who asks.
- * Nothing in this memory is a secret to its user, and no guest is there to look.
+ * that cannot be looked at is charged with other programs' memory), and the broker checks who asks.
+ * Nothing in this memory is secret to its user, and no guest is there to look.
  */
 static void be_visible(void)
 {
@@ -243,9 +242,9 @@ static void __attribute__((noreturn)) server_main(struct payload *p)
 	int failed;
 
 	be_visible();
-	/* Out of the way of all that shall have a certain number. */
+	/* Out of the way of descriptors that need a fixed number. */
 	p->tell_fd = (int)raw3(__NR_fcntl, p->tell_fd, F_DUPFD_CLOEXEC, FIRST_FD + 2);
-	failed = p->tell_fd < 0 || put_on_layers(p);
+	failed = p->tell_fd < 0 || enter_layers(p);
 	report.stage = p->stage;
 	report.op = p->op;
 	report.error = p->error;
@@ -323,7 +322,7 @@ void start_payload(struct init *in)
 	r = broker_prepare(in);
 	if (r < 0)
 		fail(in, STAGE_SECCOMP, STEP_SECCOMP_BROKER, r);
-	/* The set-up was ours and is not held to the command's share. */
+	/* The set-up was ours and does not count against the command's share. */
 	r = cgroup_begin(in);
 	if (r < 0)
 		fail(in, STAGE_LIMITS, STEP_LIMITS_CPU_SHARE, r);
@@ -345,7 +344,7 @@ void start_payload(struct init *in)
 #endif
 	broker_release();
 	release_terminal(in);
-	/* A terminal stays: with nobody inside holding it, it would be hung up for good. */
+	/* Keep a terminal open: once nothing has it open inside, it is hung up for good. */
 	for (int i = 0; i < 3 && !(plan->flags & PLAN_TERMINAL); i++)
 		close_fd(in->stdio[i]);
 	close_fd(in->ruleset_fd);

@@ -89,7 +89,7 @@ int proc_numbers(const char *text, uint64_t *ret, int max)
 		const char *end;
 
 		text = skip_spaces(text);
-		/* Negative ones do not matter to anyone, but hold a place. */
+		/* The sign is dropped: negative values are not used. */
 		text += *text == '-';
 		end = read_number(text, &ret[n]);
 		if (end == text)
@@ -125,7 +125,7 @@ long proc_lines(int proc_fd, int pid, const char *name, char *text, size_t size,
 		have -= line;
 		for (size_t i = 0; i < have; i++)
 			text[i] = text[line + i];
-		/* The path of a mapped file, of which the rest matters, too. */
+		/* A long path of a mapped file, whose end matters, too. */
 		if (have == size) {
 			n = -ENAMETOOLONG;
 			break;

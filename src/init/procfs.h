@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading /proc without libc. What is read there is the kernel's word about the tree; the names in
- * it are the guest's, so nothing is looked for after a name of the guest's choosing.
+ * Reading /proc without libc. The kernel writes what is read there, but some names in it are chosen
+ * by the guest, so nothing is searched for behind such a name.
  */
 #ifndef INIT_PROCFS_H
 #define INIT_PROCFS_H

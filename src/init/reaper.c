@@ -3,8 +3,8 @@
  * PID 1: waits, reaps, forwards signals, and ends with the supervisor.
  *
  * Nothing the guest does reaches this loop except the death of its processes: all signals are
- * blocked and have no handler, so a signal from inside is at most a wake-up. The result is told
- * before this process tears itself (and the namespaces) down, but only once the tree is gone.
+ * blocked and have no handler, so a signal from inside is at most a wake-up. The result is reported
+ * once the tree is gone, before this process (and with it the namespaces) ends.
  */
 #include "init/init.h"
 
@@ -38,13 +38,14 @@ static void send_report(struct init *in, uint32_t type)
 		(uint64_t)usage.ru_utime.tv_sec * 1000000u + (uint64_t)usage.ru_utime.tv_usec;
 	in->report.system_us =
 		(uint64_t)usage.ru_stime.tv_sec * 1000000u + (uint64_t)usage.ru_stime.tv_usec;
-	/* Children that nobody waited for are on no account, but some were seen while they lived.
+	/* Children that were never waited for are missing here, but some were seen while they
+	 * lived.
 	 */
 	if (!cgroup_cpu_used(in, &in->report.user_us, &in->report.system_us) &&
 	    cpu_observed_us() > in->report.user_us + in->report.system_us)
 		in->report.user_us = cpu_observed_us() - in->report.system_us;
-	/* The largest process is never missed, however short its life; but the kernel's figure has
-	 * pages of files in it, which do not count. */
+	/* The kernel does not miss a large process that lived only briefly; but its figure includes
+	 * file pages, which do not count. */
 	if ((uint64_t)usage.ru_maxrss * 1024 > in->report.memory_bytes + in->file_bytes)
 		in->report.memory_bytes = (uint64_t)usage.ru_maxrss * 1024 - in->file_bytes;
 	raw_syscall(__NR_write, CTL_FD, (long)&in->report, sizeof(in->report), 0, 0, 0);
@@ -67,11 +68,11 @@ void open_signals(struct init *in)
 }
 
 /*
- * From now on no mount changes by itself: nobody inside can mount, and nothing propagates here. But
- * whoever replaces or removes a covered name on the host (an editor, `git config`) takes its cover
- * away, here too, and that must not be used.
+ * From now on no mount should change: nothing inside can mount, and nothing propagates here. But a
+ * program on the host that replaces or removes a covered name (an editor, `git config`) removes the
+ * cover here, too, and the guest must not profit from that.
  */
-void watch_mounts(struct init *in)
+void monitor_mounts(struct init *in)
 {
 	long fd = raw4(__NR_openat, AT_FDCWD, "/proc/self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
 
@@ -111,7 +112,7 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
 		sweep_scratch(in->scratch);
-	/* Nobody is left to change it; the supervisor has the lock as long as it likes. */
+	/* Nothing can change it any more; the supervisor keeps the lock as long as it needs. */
 	close_fd(in->lock_fd);
 	send_report(in, CONTROL_ENDED);
 	leave();

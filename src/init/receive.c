@@ -114,8 +114,8 @@ static void tie_to_supervisor(struct init *in)
 	const struct duration no_time = { 0, 0 };
 	long r;
 
-	/* Without a pid namespace init must live on to end its tree: there the other two have to
-	 * do. */
+	/* Without a pid namespace init must survive to end its tree: there the other two have to
+	 * suffice. */
 	if ((in->plan->flags & PLAN_PDEATHSIG) && in->plan->level == PLAN_LEVEL_NAMESPACES) {
 		r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
 		if (r < 0)
@@ -166,7 +166,7 @@ int receive_plan(struct init *in)
 {
 	struct control_order order;
 	struct fd_control control;
-	long n = receive(&order, &control, 0), base, all;
+	long n = receive(&order, &control, 0), first, all;
 
 	if (n < 0)
 		fail(in, STAGE_START, STEP_START_RECEIVE, n);
@@ -181,24 +181,24 @@ int receive_plan(struct init *in)
 		take_supervisor(in, control.fds[1]);
 		return 1;
 	}
-	base = order.flags & CONTROL_NO_STDIO ? TERMINAL_FDS : PLAN_FDS;
-	all = base + count_others(order.flags);
+	first = order.flags & CONTROL_NO_STDIO ? TERMINAL_FDS : PLAN_FDS;
+	all = first + count_others(order.flags);
 	if (order.type != CONTROL_PLAN ||
 	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
 		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
-	take_others(in, order.flags, control.fds + base);
+	take_others(in, order.flags, control.fds + first);
 	for (long i = all; i < n; i++)
 		in->cgroup_fds[i - all] = control.fds[i];
 	for (int i = 0; i < 3; i++)
-		in->stdio[i] = base == PLAN_FDS ? control.fds[1 + i] : -1;
+		in->stdio[i] = first == PLAN_FDS ? control.fds[1 + i] : -1;
 	in->term_rows = order.rows;
 	in->term_cols = order.cols;
 	in->limits = order.limits;
 	in->keep_orphans = !!(order.flags & CONTROL_KEEP_ORPHANS);
 	in->plan = map_plan(in, control.fds[0]);
-	if (!(in->plan->flags & PLAN_TERMINAL) != (base == PLAN_FDS) || !net_is_sound(in))
+	if (!(in->plan->flags & PLAN_TERMINAL) != (first == PLAN_FDS) || !net_is_sound(in))
 		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
-	take_supervisor(in, control.fds[base - 1]);
+	take_supervisor(in, control.fds[first - 1]);
 	receive_mounts(in);
 	return 0;
 }

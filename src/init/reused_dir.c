@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Should: make names in directories that earlier runs wrote to, and that others may be writing to
- * now (PLAN_REUSED).
+ * Should: make names in directories that earlier runs wrote to, and that other runs may be writing
+ * to now (PLAN_REUSED).
  * Mustn't: follow a link that one of them left, or take something else for what was to be made.
  *
  * The way to a name is opened once, without links and inside the new root; the name itself is made
  * relative to that. What is there already may stay if it is of the right kind.
  *
- * A mount goes where its point goes: whoever may rename that, in a view of its own, decides what
- * the mount is called here. What is done inside such a mount (covering what is denied, protecting)
- * must not look for it by name, and starts from the descriptor that is kept for this.
+ * A mount moves with its mount point: another run that may rename the point, in its own view,
+ * decides the mount's name here. Steps inside such a mount (covering what is denied, protecting)
+ * must not look it up by name, and start from the descriptor that is kept for this.
  */
 #include "init/mount_ops.h"
 
@@ -72,7 +72,7 @@ static int is_used(const struct init *in, const char *dir)
 	return 0;
 }
 
-long left_keep(const struct init *in, const struct plan_op *op, int mount_fd)
+long reused_keep(const struct init *in, const struct plan_op *op, int mount_fd)
 {
 	const char *path = str_at(in, op->dst);
 	long fd;
@@ -89,7 +89,7 @@ long left_keep(const struct init *in, const struct plan_op *op, int mount_fd)
 	return 0;
 }
 
-void left_done(void)
+void reused_done(void)
 {
 	while (n_kept > 0)
 		close_fd(kept[--n_kept].fd);
@@ -128,7 +128,7 @@ static long check_type(const struct init *in, const char *path, unsigned type)
 	return type == S_IFDIR ? -ENOTDIR : -EEXIST;
 }
 
-long left_make(const struct init *in, const struct plan_op *op, int is_file)
+long reused_make(const struct init *in, const struct plan_op *op, int is_file)
 {
 	const char *name, *path = str_at(in, op->dst);
 	long r, dir = open_parent(in, path, &name);
@@ -149,8 +149,8 @@ static int is_same_text(const char *a, const char *b, long len)
 	return b[len] == 0;
 }
 
-/* A link of an earlier run's, perhaps with another text: ours takes its place. */
-long left_link(const struct init *in, const struct plan_op *op)
+/* A link of an earlier run, perhaps with another target, is replaced. */
+long reused_link(const struct init *in, const struct plan_op *op)
 {
 	const char *name, *text = str_at(in, op->src);
 	char old[PATH_BYTES];
@@ -165,7 +165,7 @@ long left_link(const struct init *in, const struct plan_op *op)
 			r = 0;
 			break;
 		}
-		/* Only a link is removed, whatever it is by then: never a directory. */
+		/* Never removes a directory, whatever the name is by now. */
 		if (len >= 0)
 			raw3(__NR_unlinkat, dir, name, 0);
 		else if (len != -ENOENT)

@@ -37,7 +37,7 @@ static long drop_bounding(void)
 	return 0;
 }
 
-/* Somebody who may drop them must succeed; only who never could may go on without. */
+/* If it is permitted it must succeed; only without the capability may init go on. */
 static int may_set_caps(void)
 {
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };

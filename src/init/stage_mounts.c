@@ -144,7 +144,7 @@ void stage_mounts(struct init *in)
 	const struct plan_header *plan = in->plan;
 	long r;
 
-	/* The supervisor compares the plans; a mix-up must not become a view with holes. */
+	/* The supervisor compares the plans; a mix-up must not lead to an incomplete view. */
 	if (in->common_done != plan->n_common_ops)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_COMMON, -EINVAL);
 	carry_out(in, in->common_done, plan->n_ops);
@@ -159,5 +159,5 @@ void stage_mounts(struct init *in)
 	r = disk_open(in);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_WORKSPACE, r);
-	left_done();
+	reused_done();
 }

@@ -64,8 +64,8 @@ static long make_namespace(void)
 }
 
 /*
- * Every port of the sandbox's own loopback is the command's, also those below 1024. Where the
- * kernel's settings cannot be written (a container) it has to do without.
+ * Lets the command use ports below 1024 of the sandbox's own loopback device. Best effort: in a
+ * container the setting may be read-only.
  */
 static void open_low_ports(void)
 {
@@ -86,7 +86,7 @@ static int build_net(void *arg)
 	if (net.error >= 0)
 		open_low_ports();
 	announce(&net.is_made);
-	/* The namespace lives as long as somebody is in it. */
+	/* The namespace lives as long as a process is in it. */
 	await(&net.is_entered);
 	return 0;
 }
@@ -115,7 +115,7 @@ void stage_net(struct init *in)
 	if (r < 0)
 		fail(in, STAGE_NET, STEP_NET_ENTER, r);
 	close_fd(net.pid_fd);
-	/* It is on its way out; left alone it would look like a process of the guest's. */
+	/* It is ending; if it is not reaped it looks like a process of the guest. */
 	while (raw_syscall(__NR_wait4, net.pid, 0, WALL, 0, 0, 0) == -EINTR)
 		;
 	net.pid = 0;

@@ -49,7 +49,7 @@ void map_self(struct init *in, const char *uid_map, const char *gid_map)
 		fail(in, STAGE_USERNS, STEP_USERNS_GID_MAP, r);
 }
 
-/* Root of a rootless container: nobody in it may change groups, as nobody but root outside may. */
+/* Root of a rootless container: no process in it may change groups, only root outside may. */
 static int groups_are_locked(void)
 {
 	char text[8] = "";

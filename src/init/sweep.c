@@ -3,8 +3,8 @@
  * Removing the private directory of a run at level `landlock`, whether or not there still is a
  * supervisor. (If init itself is killed, the supervisor does it: launch/scratch.c.)
  *
- * The tree is the guest's: nothing is followed, and its depth costs neither stack nor descriptors,
- * since a directory that is not empty is moved up beside its top first. The guest is dead by now.
+ * The guest made the tree: no link is followed, and its depth costs neither stack nor descriptors,
+ * since a directory that is not empty is moved up to the top first. The guest is dead by now.
  */
 #include "init/init.h"
 
@@ -55,7 +55,7 @@ static void new_name(char *out, unsigned long number)
 	*out = 0;
 }
 
-/* Removes what can be removed of @dir; directories that are full move up to @top. */
+/* Removes what can be removed from @dir; directories that are not empty move up to @top. */
 static unsigned empty_dir(long top, long dir, unsigned long *counter)
 {
 	char buffer[ENTRIES_BYTES] __attribute__((aligned(8))) = { 0 };

@@ -5,8 +5,8 @@
  * Should: make a pty in the view that the command has (its own devpts, or the host's where there
  * is no view), so that the terminal has a name there; keep the slave, hand the master to the
  * supervisor.
- * Mustn't: keep the master, or get a controlling terminal itself. Nothing of the caller's terminal
- * is in here: the guest can do to its own what it likes.
+ * Mustn't: keep the master, or get a controlling terminal itself. The caller's terminal is not in
+ * here: the guest can do what it likes with its own.
  */
 #include "init/init.h"
 
@@ -42,7 +42,7 @@ static long send_master(struct init *in)
 	return r < 0 ? r : 0;
 }
 
-/* Its size, and erasing of whole characters: what a line is typed in is UTF-8 today. */
+/* Its size, and erasing of whole UTF-8 characters. */
 static long set_up(const struct init *in, int slave_fd)
 {
 	const struct window_size size = { in->term_rows, in->term_cols, 0, 0 };
@@ -92,8 +92,8 @@ void open_terminal(struct init *in)
 }
 
 /*
- * In the command's process, which leads a new session. The master goes out only now: before, a key
- * that means a signal would find nobody.
+ * In the command's process, which leads a new session. The master is sent only now: earlier, a key
+ * that sends a signal would reach no process.
  */
 long take_terminal(struct init *in)
 {

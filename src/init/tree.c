@@ -43,7 +43,8 @@ void tree_note_error(struct init *in, long r)
 		in->proc_error = r;
 }
 
-/* Ours, also for the reader (watch/exact_count.h), which is not us. Needs CONFIG_PROC_CHILDREN. */
+/* Init's, also in the process of watch/exact_count.h, whose own are others. Needs
+ * CONFIG_PROC_CHILDREN. */
 static const char *own_children(const struct init *in, char ret[PROC_PATH_MAX])
 {
 	return proc_path_in(in->own_pid, "task", in->own_pid, "children", ret);
@@ -107,7 +108,7 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 	return n;
 }
 
-/* There is always somebody, or we would not look: who finds nobody has not seen anything. */
+/* There is always a process while we look, so an empty list means that the read failed. */
 static int was_found(struct init *in, int n, long error)
 {
 	if (n > 0)
@@ -117,10 +118,10 @@ static int was_found(struct init *in, int n, long error)
 	return n;
 }
 
-/* A process that works for us. */
+/* A helper process of init's own. */
 static int is_ours(const struct init *in, int pid)
 {
-	return pid == in->reader_pid || pid == in->counter_pid;
+	return pid == in->exact_pid || pid == in->disk_pid;
 }
 
 int tree_list(struct init *in, int ret[TREE_MAX])
@@ -157,8 +158,8 @@ static int contains(const int *list, int n, int pid)
 }
 
 /*
- * A number may name another process by now. Once it is held by a descriptor, its parent tells
- * whether it is one of ours: nobody else's has a parent in the tree.
+ * The pid may belong to another process by now. A pidfd fixes which one it is; then its parent
+ * tells whether it is in the tree: only those have a parent there.
  */
 static void signal_one(struct init *in, int pid, int signal, const int *pids, int n)
 {
@@ -178,7 +179,7 @@ static void signal_one(struct init *in, int pid, int signal, const int *pids, in
 
 void tree_signal_one(struct init *in, int signal, int i, const int *pids, int n)
 {
-	/* In a namespace of our own there is nobody else to hit. */
+	/* In our own pid namespace there are no other processes. */
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES)
 		raw_syscall(__NR_kill, pids[i], signal, 0, 0, 0, 0);
 	else
@@ -191,7 +192,7 @@ void tree_signal(struct init *in, int signal)
 	int n;
 
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
-		/* Everything but us, in one stroke of the kernel's. */
+		/* The kernel signals every process but us at once. */
 		raw_syscall(__NR_kill, -1, signal, 0, 0, 0, 0);
 		return;
 	}
@@ -208,14 +209,14 @@ void tree_continue(struct init *in, const int *except, int n_except)
 	for (int i = n; i-- > 0;)
 		if (!contains(except, n_except, pids[i]))
 			tree_signal_one(in, SIGCONT_NR, i, pids, n);
-	/* Nobody is forgotten, however many there are. */
+	/* Not limited by TREE_MAX: none is forgotten. */
 	if (n == TREE_MAX && n_except == 0)
 		tree_signal(in, SIGCONT_NR);
 }
 
 int tree_reap(struct init *in, int *command_ended)
 {
-	/* Not until there are no more: a tree can die as fast as we can bury it. */
+	/* Limited: the tree can make processes that die as fast as we reap them. */
 	for (int i = 0; i < REAP_MAX; i++) {
 		int status = 0;
 		long pid = raw4(__NR_wait4, -1, &status, WNOHANG | WALL, 0);
@@ -234,7 +235,7 @@ int tree_reap(struct init *in, int *command_ended)
 	return 0;
 }
 
-/* Everything but us, in one stroke of the kernel's. */
+/* The kernel signals every process but us at once. */
 static void kill_namespace(struct init *in)
 {
 	raw_syscall(__NR_kill, -1, SIGKILL_NR, 0, 0, 0, 0);
@@ -250,10 +251,10 @@ static void kill_namespace(struct init *in)
 }
 
 /*
- * Killing all children until there are none ends the tree. Those of a process that forks and exits
- * again and again have to be hit in the moment between: each is killed as soon as it is read, the
- * youngest, which the kernel lists last, too. If a few turns are not enough, the dead are left to
- * the kernel: thousands of them would hide the living. What they used is not counted then.
+ * Killing all children until there are none ends the tree. A process that forks and exits again and
+ * again has to be hit in between: each child is killed as soon as it is read, including the
+ * youngest, which the kernel lists last. If a few turns are not enough, the kernel reaps the dead:
+ * thousands of them would hide the living. What they used is not counted then.
  */
 void tree_kill(struct init *in)
 {
@@ -265,7 +266,7 @@ void tree_kill(struct init *in)
 	int ended;
 
 	if (!in->has_status)
-		in->report.wait_status = SIGKILL_NR; /* it is what it will die of */
+		in->report.wait_status = SIGKILL_NR; /* what it will die of */
 	if (in->plan->level == PLAN_LEVEL_NAMESPACES) {
 		kill_namespace(in);
 		return;
@@ -279,7 +280,7 @@ void tree_kill(struct init *in)
 			if (tree_reap(in, &ended))
 				return;
 		} while (turn >= TURNS_COUNTED && in->more_dead);
-		/* Some calls cannot be interrupted: who is in one dies when it returns. */
+		/* Some calls cannot be interrupted: a process in one dies when it returns. */
 		if (turn < TURNS_COUNTED || turn > TURNS_BUSY)
 			sleep_ns(PAUSE_NS);
 	}

@@ -7,8 +7,7 @@
 
 #define TREE_MAX 65536 /* processes that are looked at one by one */
 
-/* @r is what reading something of a process gave: remembers an error, unless the process is gone.
- */
+/* @r: the result of reading a process's file. Remembers an error, unless the process is gone. */
 void tree_note_error(struct init *in, long r);
 /* Opens /proc and checks that the tree can be found there. 0 or -errno. */
 long tree_open(struct init *in);
@@ -18,8 +17,8 @@ int tree_list(struct init *in, int ret[TREE_MAX]);
 void tree_signal(struct init *in, int signal);
 /* Sends @signal to the @i-th of the @n processes that tree_list() gave. */
 void tree_signal_one(struct init *in, int signal, int i, const int *pids, int n);
-/* Lets a stopped tree go on, but for those in @except: children before their parents, who need not
- * see them stopped then. */
+/* Continues a stopped tree except those in @except: children first, so that their parents do not
+ * see them stopped. */
 void tree_continue(struct init *in, const int *except, int n_except);
 /* Ends all of them and returns when they are gone. */
 void tree_kill(struct init *in);

@@ -63,7 +63,7 @@ static void test_families(void)
 		if (family == 2)
 			want = BROKER_TO_PROXY;
 		if (family == 10)
-			want = BROKER_TO_NOBODY; /* the bytes of an IPv4 address mean another */
+			want = BROKER_TO_NOWHERE; /* the bytes of an IPv4 address mean another */
 		CHECK_INT(broker_read_destination(address, sizeof(address), PORT), want);
 	}
 }
@@ -78,13 +78,13 @@ static void test_bits(void)
 		memcpy(address, v4, sizeof(v4));
 		address[byte] ^= (uint8_t)(1u << bit % 8);
 		CHECK_INT(broker_read_destination(address, sizeof(address), PORT),
-			  byte < 8 ? BROKER_TO_NOBODY : BROKER_TO_PROXY);
+			  byte < 8 ? BROKER_TO_NOWHERE : BROKER_TO_PROXY);
 		memcpy(address, v6, sizeof(v6));
 		address[byte] ^= (uint8_t)(1u << bit % 8);
 		/* not the flow label, not the scope */
 		CHECK_INT(broker_read_destination(address, sizeof(address), PORT),
 			  (byte >= 4 && byte < 8) || byte >= 24 ? BROKER_TO_PROXY
-								: BROKER_TO_NOBODY);
+								: BROKER_TO_NOWHERE);
 	}
 }
 
@@ -105,7 +105,7 @@ static void test_addresses(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(elsewhere); i++)
 		CHECK_INT(broker_read_destination(elsewhere[i].address, 28, PORT),
-			  BROKER_TO_NOBODY);
+			  BROKER_TO_NOWHERE);
 }
 
 static void test_links(void)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The part of the broker's connect() that asks the kernel nothing: what an address and a line of
+ * The part of the broker's connect() that makes no system call: what an address and a line of
  * /proc mean. Tested as a unit.
  */
 #include "init/broker/parts.h"
@@ -46,7 +46,7 @@ long broker_read_destination(const uint8_t *address, size_t len, uint16_t proxy_
 	else
 		is_here = is_equal(address + 8, mapped, sizeof(mapped)) &&
 			  is_equal(address + 20, loopback, sizeof(loopback));
-	return is_here && port == proxy_port ? BROKER_TO_PROXY : BROKER_TO_NOBODY;
+	return is_here && port == proxy_port ? BROKER_TO_PROXY : BROKER_TO_NOWHERE;
 }
 
 /* What follows @prefix at the start of @text, NULL if it starts otherwise. */

@@ -2,28 +2,27 @@
 /*
  * The broker: changes of metadata at level `landlock`; and connect(), see connect.c.
  *
- * Theory of operation. Landlock knows no right for chmod, chown and utime, so at a level that has
- * nothing but Landlock the filter takes these calls from the guest and hands them to us: we stay
- * outside its domain and its filter, with the same ids. We copy the path out of the guest's memory
- * once, walk it ourselves from the guest's directory, pin what it leads to, look whether that
- * object lies inside a write grant, change it through the pin, and tell the guest the outcome.
+ * Theory of operation. Landlock has no right for chmod, chown and utime. So at a level that has
+ * only Landlock the filter hands these calls of the guest to us: we are outside its domain and its
+ * filter, with the same ids. We copy the path out of the guest's memory once, walk it ourselves
+ * from the guest's directory, pin the object that it leads to, check that the object lies inside a
+ * write grant, change it through the pin, and tell the guest the outcome.
  *
  * Should: do for objects inside write grants what the kernel would have done.
- * Mustn't: let the kernel go on with the guest's call (its memory may have changed); judge by
- * anything but the identity of kernel objects; keep init from its work. Whatever goes wrong on the
- * way is a refusal.
+ * Mustn't: let the kernel go on with the guest's call (its memory may have changed); decide by
+ * anything but the identity of kernel objects; keep init from its work. Any failure is a refusal.
  *
- * It is a thread of its own, the only one init ever has: a change waits for the lock of the file's
- * inode, which a guest that writes gigabytes at once can hold for long, and the supervisor's orders
- * must not wait with it. A thread and not a process, since the kernel's ptrace scope (Yama) lets us
+ * It is a thread, the only one init ever has: a change waits for the lock of the file's inode,
+ * which a guest that writes gigabytes at once can hold for long, and the supervisor's orders must
+ * not wait for that. A thread and not a process, since the kernel's ptrace scope (Yama) lets us
  * read the memory of descendants only. It makes no system call that counts as a step of set-up, and
  * shares nothing with the main thread but struct broker: filled before it starts, two flags after.
  *
  * The task that asks is pinned by its directory in /proc, opened before the kernel is asked whether
- * the request still stands: a number that now belongs to somebody else cannot be meant. A machine
- * on which the listener cannot be had (a filter around us refuses it, one exists already, /proc is
- * not there) runs the same filter without it, and the kernel refuses these calls (ENOSYS). A run
- * that shall have a network does not start there.
+ * the request is still valid: so the pid cannot have passed to another process. Where there is no
+ * listener (a filter around us refuses it, one exists already, there is no /proc) the same filter
+ * runs without it, and the kernel refuses these calls (ENOSYS). A run with a network does not start
+ * there.
  */
 #include "init/init.h"
 
@@ -51,7 +50,7 @@
 #define STOP_TRIES 1000
 #define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
 
-static struct broker_root roots[BROKER_ROOTS_MAX]; /* by itself: zeroes take no room in the image */
+static struct broker_root roots[BROKER_ROOTS_MAX]; /* by itself: zeroes are not in the image */
 static struct broker broker = { .proc_fd = -1,
 				.self_fds = -1,
 				.socket_fd = -1,
@@ -60,10 +59,10 @@ static struct broker broker = { .proc_fd = -1,
 				.gateway_fd = -1,
 				.roots = roots };
 
-/* /proc must be procfs, and its numbers the ones we are told. */
+/* /proc must be procfs, and show the pids of our pid namespace. */
 static int open_proc(struct broker *b)
 {
-	/* struct statfs; nothing but the type, its first word, is of interest. */
+	/* struct statfs; only its first word is used, the type. */
 	long fs[16];
 	char own[16], seen[16];
 	long n;

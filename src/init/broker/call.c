@@ -161,14 +161,14 @@ long broker_check_type(uint32_t object_mode)
 	case S_IFSOCK:
 		return 0;
 	default:
-		/* Device nodes carry write rules but are the host's. */
+		/* Device nodes have write rules but belong to the host. */
 		return -EPERM;
 	}
 }
 
 /*
- * Set-id bits are refused rather than left off, so that whoever asks for them hears of it. On a
- * directory the group bit only says which group new files belong to.
+ * Set-id bits are refused rather than dropped, so that the guest notices. On a directory the group
+ * bit only says which group new files belong to.
  */
 long broker_check_mode(uint32_t object_mode, uint32_t mode)
 {

@@ -2,18 +2,18 @@
 /*
  * connect() at level `landlock`, for runs that may reach some hosts.
  *
- * Theory of operation. Without a net namespace the guest's sockets are the host's. Landlock gives
- * the guest no TCP connection at all, the filter no other kind of socket and no way to connect but
- * this call, and takes this one from it. We connect a socket of ours to a listener of ours on
- * 127.0.0.1, hand the accepted end to the gateway, put the other end in the place of the guest's
- * socket and say that it is connected. The gateway speaks to it as a proxy and decides by what is
- * asked for there. The listener's port is what the proxy variables name.
+ * Theory of operation. Without a net namespace the guest's sockets are the host's. Landlock allows
+ * the guest no TCP connection at all; the filter allows no other kind of socket and no other way to
+ * connect than this call, and hands the call to us. We connect a socket of ours to a listener of
+ * ours on 127.0.0.1, hand the accepted end to the gateway, put the other end in the place of the
+ * guest's socket and report that it is connected. The gateway speaks to it as a proxy and decides
+ * by the requests that it gets. The proxy variables name the listener's port.
  *
  * Should: connect the guest to the gateway when it asks for the proxy's address; be a closed port
- * for everybody else on the machine.
- * Mustn't: let anything the guest says choose where a connection leads (its address is looked at
- * for the errno only: there is one place to go, and a lie leads there or nowhere); connect the
- * guest's own socket; wait for anybody without an end. Whatever goes wrong is a refusal.
+ * for every other process of the machine.
+ * Mustn't: let the guest choose where a connection leads (its address only decides about the errno:
+ * there is one destination, and a false address leads there or nowhere); connect the guest's own
+ * socket; wait without a limit. Any failure is a refusal.
  *
  * The guest's new socket is not its old one: options that were set before connect() are not carried
  * over (but TCP_NODELAY is always set), duplicates of the descriptor go on meaning the old one, an
@@ -22,12 +22,12 @@
  *
  * Unix sockets. Where the filter lets the guest make them (Landlock ABI 9 or later) their connect()
  * must work as without a network, and here the kernel is told to go on with the call. It reads the
- * address again, which another thread may have changed, so this is only right because nothing
- * depends on what we have read: the kernel then does just what it does for runs without a network,
- * whose filter lets every connect() through, in the guest's own Landlock domain, which judges the
- * kernel's copy of the address: no TCP connection to anywhere, Unix sockets as far as they are
- * granted. Doing it ourselves on the guest's socket would be worse: we are in no domain. Where the
- * filter knows no Unix sockets the kernel never goes on.
+ * address again, which another thread may have changed. This is only safe because nothing depends
+ * on what we have read: the kernel then does what it does for runs without a network, whose filter
+ * allows every connect(). The guest's own Landlock domain checks the kernel's copy of the address:
+ * no TCP connection at all, Unix sockets as far as they are granted. Doing it ourselves on the
+ * guest's socket would be worse: we are in no domain. Where the filter allows no Unix sockets the
+ * kernel never goes on.
  */
 #include "init/init.h"
 
@@ -79,7 +79,7 @@ static long accept_next(const struct broker *b, struct inet_address *ret_peer)
 	return fd;
 }
 
-/* Between requests whatever comes is a stranger's. */
+/* Between requests any connection comes from another program. */
 long broker_turn_away(const struct broker *b)
 {
 	struct inet_address peer;
@@ -106,8 +106,8 @@ static int wait_for(int fd, short events, uint64_t until_ns)
 }
 
 /*
- * The other end of the connection that @own is the near end of. The kernel has one connection with
- * these two addresses, so whoever else is in the queue is somebody else.
+ * The other end of the connection that @own is the near end of. The kernel has only one connection
+ * with these two addresses; any other in the queue comes from another program.
  */
 static long accept_own(const struct broker *b, const struct inet_address *own)
 {
@@ -196,7 +196,7 @@ static long read_destination(const struct broker *b, int task_fd, const struct s
 	return n == len ? broker_read_destination(address, (size_t)len, b->proxy_port) : -EFAULT;
 }
 
-/* A gateway that does not keep up is waited for a moment. */
+/* Waits a moment for a gateway that does not keep up. */
 static long give_to_gateway(const struct broker *b, int fd)
 {
 	const struct gateway_hello hello = { .n_fds = 1 };
@@ -207,7 +207,7 @@ static long give_to_gateway(const struct broker *b, int fd)
 	return r;
 }
 
-/* The gateway gets its end first: without it the guest's would lead to nobody. */
+/* The gateway gets its end first: otherwise the guest's would lead nowhere. */
 static long hand_out(const struct broker *b, const struct seccomp_notif *notif, long flags,
 		     const int pair[2])
 {
@@ -221,7 +221,7 @@ static long hand_out(const struct broker *b, const struct seccomp_notif *notif, 
 	const int on = 1;
 	long r = 0;
 
-	/* Many programs set it before they connect, and nobody minds it. */
+	/* Many programs set it before they connect, and it does no harm. */
 	thread5(__NR_setsockopt, pair[0], SOL_TCP_NR, TCP_NODELAY_NR, &on, sizeof(on));
 	if (!(flags & O_NONBLOCK))
 		r = thread3(__NR_fcntl, pair[0], F_SETFL, 0);

@@ -14,7 +14,7 @@
 #include <linux/time_types.h>
 
 #define BROKER_PATH_MAX 4096
-#define BROKER_ROOTS_MAX 1024  /* write grants beyond this many do without the broker */
+#define BROKER_ROOTS_MAX 1024  /* the broker ignores write grants beyond this many */
 #define BROKER_NO_ID (~0u)     /* chown: leave it as it is */
 #define BROKER_ADDRESS_MAX 128 /* struct sockaddr_storage: the kernel takes no longer address */
 #define BROKER_GO_ON 1	       /* connect() of a Unix socket: the kernel shall do it */
@@ -35,7 +35,7 @@ enum broker_times {
 /* A call as its registers describe it; addresses are the guest's. */
 struct broker_call {
 	enum broker_action action;
-	int dir_fd;   /* AT_FDCWD or a descriptor of the guest's */
+	int dir_fd;   /* AT_FDCWD or a descriptor of the guest */
 	int by_fd;    /* the object is dir_fd itself, there is no path */
 	int follow;   /* a symbolic link at the end of the path */
 	int empty_ok; /* an empty path means dir_fd */
@@ -52,13 +52,13 @@ struct broker_root {
 };
 
 struct broker {
-	int proc_fd;	  /* /proc, verified to be procfs and to count as we do */
+	int proc_fd;	  /* /proc, verified to be procfs of our pid namespace */
 	int self_fds;	  /* /proc/self/fd */
 	int socket_fd;	  /* our end, on which the listener arrives; the thread's */
 	int listener_fd;  /* the thread's */
 	int child_socket; /* the command's end; -1 = no listener is to be made */
 	int busy;	  /* set by the thread: something is being changed */
-	int stopping;	  /* set by the main thread: change nothing any more */
+	int stopping;	  /* set by the main thread: make no more changes */
 	uint32_t uid, gid;
 	int proxy_fd;	     /* the proxy's listener, -1 = no network */
 	int gateway_fd;	     /* where connections are handed over */
@@ -84,14 +84,14 @@ char *broker_split(char *path);
 
 /* addr.c: nothing but arithmetic. */
 enum broker_destination {
-	BROKER_TO_NOBODY,
+	BROKER_TO_NOWHERE,
 	BROKER_TO_PROXY,	/* 127.0.0.1, also as an IPv6 address, and the proxy's port */
 	BROKER_TO_OTHER_FAMILY, /* not IP */
 };
 
 /* The guest's address, as it was copied: enum broker_destination, or -errno. */
 long broker_read_destination(const uint8_t *address, size_t len, uint16_t proxy_port);
-/* Is what a link in /proc/PID/fd says a socket? */
+/* Does a link in /proc/PID/fd name a socket? */
 int broker_is_socket(const char *link, size_t n);
 /* O_NONBLOCK and O_CLOEXEC out of a file of /proc/PID/fdinfo, or -EBADF. */
 long broker_read_flags(const char *text, size_t n);
@@ -99,7 +99,7 @@ long broker_read_flags(const char *text, size_t n);
 /* connect.c */
 /* Answers connect(): 0, BROKER_GO_ON or -errno. */
 long broker_connect(const struct broker *b, const struct seccomp_notif *notif, int task_fd);
-/* Closes connections that are not the guest's: 0, or why none could be taken. */
+/* Closes connections that are not the guest's: 0, or -errno if none could be accepted. */
 long broker_turn_away(const struct broker *b);
 
 /* serve.c: the thread */

@@ -2,9 +2,9 @@
 /*
  * The part of the broker that finds objects: what a guest means, and whether it may change it.
  *
- * Every open here is O_PATH: it takes no rights, starts no device, waits for no FIFO, and pins the
- * object, so that what was judged is what is changed. We have the guest's ids and no capabilities,
- * hence walk where it could walk.
+ * Every open here is O_PATH: it needs no rights, starts no device, waits for no FIFO, and pins the
+ * object, so that the object that was checked is the one that is changed. We have the guest's ids
+ * and no capabilities, hence can only walk where it could walk.
  */
 #include "init/broker/parts.h"
 
@@ -73,8 +73,8 @@ static long check_ancestors(const struct broker *b, int fd)
 }
 
 /*
- * Opens the directory in which the object has its name. The name is only a hint of the kernel's
- * where to look; that the object is really there is then seen by its identity.
+ * Opens the directory in which the object has its name. The name that the kernel shows is only a
+ * hint where to look; the identity then proves that the object is there.
  */
 static long open_parent(const struct broker *b, int object_fd, const struct statx *object)
 {
@@ -163,8 +163,8 @@ long broker_open_base(int task_fd, const struct broker_call *call, const char *p
 }
 
 /*
- * Links below /proc that lead to open files would lead to ours here: they are refused, but for
- * the names of the guest's own descriptors, which broker_open_base() has dealt with.
+ * Links below /proc that lead to open files would lead to our own here: they are refused, except
+ * the names of the guest's descriptors, which broker_open_base() has handled.
  */
 long broker_open_object(int base_fd, const struct broker_call *call, const char *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The broker's thread: takes a request, does it or refuses it, answers. Theory: broker.c. */
+/* The broker's thread: takes a request, carries it out or refuses it, answers. Theory: broker.c. */
 #include "init/init.h"
 
 #include <asm/unistd_64.h>
@@ -111,7 +111,7 @@ static long handle_task(const struct broker *b, uint64_t id, int task_fd, struct
 	int base_fd, object_fd;
 	long r;
 
-	/* From here on task_fd is the task that asked, or nobody. */
+	/* From here on task_fd is the task that asked, or one that is gone. */
 	if (!is_valid(b, id))
 		return -EPERM;
 	r = copy_memory(task_fd, req);
@@ -159,7 +159,7 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 	return r;
 }
 
-/* Waits for one request and answers it; <0 when there will be none any more. */
+/* Waits for one request and answers it; <0 when there will be no more. */
 static long serve(struct broker *b)
 {
 	/* Room to spare: the kernel writes as much as it knows. */
@@ -191,8 +191,8 @@ static long serve(struct broker *b)
 }
 
 /*
- * With a network: waits until there is a request, and is a closed port meanwhile for whoever else
- * connects to the proxy's. <0 when there will be no request any more.
+ * With a network: waits until there is a request, and meanwhile closes connections of other
+ * programs to the proxy's port. <0 when there will be no more requests.
  */
 static long await_request(const struct broker *b)
 {
@@ -200,7 +200,7 @@ static long await_request(const struct broker *b)
 	const struct duration pause = duration_of(PAUSE_NS);
 
 	for (;;) {
-		/* Without the second nobody is turned away for a moment. */
+		/* Accepting failed: leave the proxy's port alone for a moment. */
 		long r = poll[1].fd < 0 ? poll_wait(poll, 1, &pause) : poll_wait(poll, 2, 0);
 
 		if (r < 0 && r != -EINTR)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls of the broker's thread. They happen beside those of the main thread, so in test
- * builds they must not count as steps of set-up that a test can let fail.
+ * System calls of the broker's thread. They run concurrently with the main thread's, so in test
+ * builds they must not count as steps of set-up that a test can make fail.
  */
 #ifndef INIT_BROKER_THREAD_RAW_H
 #define INIT_BROKER_THREAD_RAW_H

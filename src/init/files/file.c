@@ -26,7 +26,7 @@ static long open_path(struct server *s, int flags, uint32_t mode)
 			   flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, mode, 0, 0);
 }
 
-/* Nothing else is read or written: it could block, or do something. */
+/* Only regular files are read or written: others could block or have side effects. */
 static long check_regular(long fd, struct statx *ret)
 {
 	long r = serve_statx(fd, "", AT_EMPTY_PATH, ret);

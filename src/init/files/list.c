@@ -138,7 +138,7 @@ static long visit(struct listing *l, uint32_t name, int notes)
 	long fd = serve_open_dir(w->fd, w->names + name), r;
 
 	if (fd < 0) {
-		/* Gone or replaced is no matter; closed to us is worth a word. */
+		/* If it is gone or replaced, go on; if it may not be read, tell the client. */
 		if (fd != -ENOENT && fd != -ENOTDIR && fd != -ELOOP)
 			l->s->end_flags |= CORDON_FILES_SKIPPED;
 		walk_forget(w, name);
@@ -149,7 +149,7 @@ static long visit(struct listing *l, uint32_t name, int notes)
 		close_fd(fd);
 		return r;
 	}
-	/* Nothing in it can be visited, and there would be no way back. */
+	/* Nothing in it could be visited, and there would be no way back. */
 	if (!can_search(fd)) {
 		r = list_dir(l, fd, &there, 0);
 		close_fd(fd);

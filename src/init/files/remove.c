@@ -2,9 +2,9 @@
 /*
  * Removing a name, with everything below it if that is wanted.
  *
- * A directory is always tried to be removed first: what is a mount point, or lies where nothing may
- * be removed, is found out before anything in it is gone. What cannot be removed does not keep the
- * rest from it; the first error is the answer.
+ * Every directory is first removed as if it were empty: a mount point, or one that may not be
+ * removed, is found out before anything in it is gone. An object that cannot be removed does not
+ * stop the removal of others; the first error is the answer.
  */
 #include "init/files/server.h"
 #include "init/init.h"
@@ -24,8 +24,8 @@
 #endif
 #define FD_PATH_BYTES 32
 #define TYPE_DIR 4
-#define TRIES_MAX 100	 /* of one directory that somebody fills again */
-#define RESTARTS_MAX 100 /* after somebody moved a directory on the way */
+#define TRIES_MAX 100	 /* of one directory that keeps being filled */
+#define RESTARTS_MAX 100 /* after a directory on the way was moved */
 #define PARENTS_MAX 100000
 
 struct removal {
@@ -59,7 +59,7 @@ static long remove_dir(long dir, const char *name)
 	return r == -ENOTDIR ? remove_name(dir, name, 0) : r;
 }
 
-/* Opens a directory in which names shall be removed. Its owner may have closed it to itself. */
+/* Opens a directory in which names shall be removed, also one without permissions for its owner. */
 static long open_to_empty(const struct server *s, long dir, const char *name)
 {
 	long fd = raw_syscall(__NR_openat, dir, RAW_ARG(name),
@@ -92,7 +92,8 @@ static void note_error(struct removal *rm, long r)
 	w->levels[w->depth].is_stuck = 1;
 }
 
-/* Removes what can be removed of the current directory, and notes directories that are full. */
+/* Removes what can be removed from the current directory, and notes directories that are not empty.
+ */
 static void empty_dir(struct removal *rm)
 {
 	struct serve_walk *w = &rm->s->walk;
@@ -113,7 +114,7 @@ static void empty_dir(struct removal *rm)
 		note_error(rm, cursor.len);
 }
 
-/* Goes into the directory @name, which was full. */
+/* Goes into the directory @name, which is not empty. */
 static void enter(struct removal *rm, uint32_t name)
 {
 	struct serve_walk *w = &rm->s->walk;
@@ -158,7 +159,7 @@ static long finish(struct removal *rm)
 		walk_forget(w, name);
 		return 0;
 	}
-	/* Somebody put something into it. Its name is the last one still, so it is next. */
+	/* It was filled again. Its name is still the last one, so it is next. */
 	enter(rm, name);
 	if (w->levels[w->depth].name == name)
 		w->levels[w->depth].tries = (uint16_t)(tries + 1);

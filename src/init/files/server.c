@@ -2,8 +2,8 @@
 /*
  * The server's loop: a request, what it asks for, an answer.
  *
- * Should: answer every request of the right form, whatever is in the way of it.
- * Mustn't: go on after one that is not: where the next one begins is not known then.
+ * Should: answer every well-formed request, also one that fails.
+ * Mustn't: go on after a malformed one: the beginning of the next one is unknown then.
  */
 #include "init/files/files.h"
 #include "init/files/server.h"
@@ -63,7 +63,7 @@ static void send_all(const void *from, size_t len)
 		if (n == -EINTR)
 			continue;
 		if (n <= 0)
-			leave(1); /* nobody wants to know any more */
+			leave(1); /* the client is gone */
 		done += (size_t)n;
 	}
 }
@@ -153,7 +153,7 @@ static long carry_out(struct server *s)
 
 void serve_files(void)
 {
-	/* A limit of file sizes is an answer (EFBIG), not the end. */
+	/* A limit on file sizes shall give an error (EFBIG), not a signal. */
 	const uint64_t blocked = SIGNAL_BIT(SIGPIPE_NR) | SIGNAL_BIT(SIGXFSZ_NR);
 	struct server *s;
 	long r;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The file protocol (cordon/files.h), served in the command's place: what the parts of the server
- * know of each other.
+ * share.
  *
- * Theory of operation. The server is a process of its own (payload.c) with everything on that a
- * command has: it is the kernel that decides what a request may do, not this code. It trusts the
- * requests' form no more than their paths. It follows no link by itself, has no recursion, and
- * takes the memory it needs once, when it starts.
+ * Theory of operation. The server is a process of its own (payload.c) inside all layers that a
+ * command would be in: the kernel decides what a request may do, not this code. It trusts neither
+ * the form of requests nor their paths. It follows no link by itself, has no recursion, and
+ * allocates its memory once, when it starts.
  */
 #ifndef INIT_FILES_SERVER_H
 #define INIT_FILES_SERVER_H

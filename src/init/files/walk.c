@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A place in a tree that may be deeper than a path can be long and than there are descriptors, and
- * that somebody else may be changing. See struct serve_walk.
+ * A place in a tree that may be deeper than a path can be long or descriptors are available, and
+ * that other processes may be changing. See struct serve_walk.
  */
 #include "init/files/server.h"
 #include "init/init.h"
@@ -140,8 +140,8 @@ static uint32_t way_up(uint32_t steps, char ret[UP_BYTES])
 	return n;
 }
 
-/* Several steps cost little more than one: it is for opening a directory that Landlock asks all
- * those above it. */
+/* Several steps cost little more than one: opening a directory makes Landlock check all those above
+ * it. */
 long walk_up(struct serve_walk *w, uint32_t depth)
 {
 	while (w->depth > depth) {

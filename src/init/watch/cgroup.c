@@ -9,7 +9,7 @@
 #include "init/procfs.h"
 
 #define TEXT_MAX 1024
-#define PERIOD_US 100000u /* the kernel's own choice */
+#define PERIOD_US 100000u /* the kernel's default */
 #define PERIOD_MAX_US 1000000u
 #define QUOTA_MIN_US 1000u
 
@@ -61,8 +61,9 @@ static int group_used(struct init *in, struct used *ret)
 	return 1;
 }
 
-/* @now less what was there before and what is our own; the two clocks are not read at once. */
-static uint64_t rest(uint64_t now, uint64_t then, uint64_t own_now, uint64_t own_then)
+/* @now less what was there before and what is our own; 0 if the two clocks disagree, which are not
+ * read at once. */
+static uint64_t above(uint64_t now, uint64_t then, uint64_t own_now, uint64_t own_then)
 {
 	uint64_t off = then + (own_now - own_then);
 
@@ -75,9 +76,9 @@ int cgroup_cpu_used(struct init *in, uint64_t *ret_user_us, uint64_t *ret_system
 
 	if (!group_used(in, &now))
 		return 0;
-	*ret_user_us = rest(now.user_us, before.group.user_us, own.user_us, before.own.user_us);
+	*ret_user_us = above(now.user_us, before.group.user_us, own.user_us, before.own.user_us);
 	*ret_system_us =
-		rest(now.system_us, before.group.system_us, own.system_us, before.own.system_us);
+		above(now.system_us, before.group.system_us, own.system_us, before.own.system_us);
 	return 1;
 }
 
@@ -114,7 +115,7 @@ void cgroup_check_memory(struct init *in)
 {
 	char text[TEXT_MAX];
 
-	/* A kill for want of memory elsewhere is not the limit's. */
+	/* The machine may also run out of memory, which is not this limit. */
 	if (in->report.limit == CONTROL_LIMIT_NONE && read_file(in, EVENTS, text) &&
 	    proc_field(text, "oom ") && proc_field(text, "oom_kill "))
 		in->report.limit = CONTROL_LIMIT_MEMORY;

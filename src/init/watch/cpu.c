@@ -2,15 +2,15 @@
 /*
  * CPU time of the whole tree, and its share of the CPUs.
  *
- * Two sums, each of which misses something and neither of which counts anything twice: what the
- * living processes were seen to use from one look to the next (misses the last moments of a
- * process), and what they and their parents have on their accounts (misses processes that nobody
- * waits for). The larger one is what was used. In a control group the kernel adds it up.
+ * Two sums, neither of which counts anything twice: what living processes used from one look to the
+ * next (misses the last moments of a process), and the accounts of the living plus what they and
+ * init collected by waiting (misses processes that are never waited for). The larger one counts. In
+ * a control group the kernel adds it up.
  *
- * A share is held by stopping the tree when it has used more than its due, and letting it go on
- * when that is made up for. Everything stops at the same time, so nobody inside can undo it but by
- * a timer of the kernel's, which is noticed. Processes that the tree had stopped by itself stay
- * stopped.
+ * The share is enforced by stopping the tree when it has used more than its due, and continuing it
+ * once that is made up for. Everything stops at the same time, so nothing inside can undo it except
+ * a kernel timer that sends SIGCONT: then the tree is stopped again, every 5 ms, and ended if that
+ * goes on. Processes that the tree itself had stopped stay stopped.
  */
 #include <asm/unistd_64.h>
 #include <linux/resource.h>
@@ -26,19 +26,19 @@
 
 #define MS ((uint64_t)1000000)
 #define BUSY_NS (4 * MS)
-#define IDLE_NS (20 * MS)
-#define REST_NS (50 * MS)  /* what is used until the next look is made up for later */
+#define QUIET_NS (20 * MS)
+#define IDLE_NS (50 * MS)  /* what is used until the next look is made up for later */
 #define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
 #define TICK_NS (10 * MS)  /* USER_HZ */
 #define UNWAITED_NS (5 * MS)
-#define STOPPING_NS (40 * MS) /* until a stop has reached everybody */
+#define STOPPING_NS (40 * MS) /* until a stop has reached every process */
 #define RESTLESS_NS (5 * MS)
 #define RESTLESS_MAX 100
 #define ACCOUNTS_NS (20 * MS)
 #define STOPPED_MAX 1024
-#define PARENTS_MAX 256 /* in larger trees nobody waits for so many looks ... */
+#define PARENTS_MAX 256 /* in larger trees that takes too many looks ... */
 #define MOMENT_NS 20000
-#define PARENTS_NS (30 * MS) /* ... or so long */
+#define PARENTS_NS (30 * MS) /* ... or too long */
 #define STAT_MAX 512
 
 struct seen {
@@ -56,8 +56,8 @@ static struct {
 	int64_t credit_ns;    /* of CPU time; below zero the tree is stopped */
 	uint64_t used_last_ns;
 	uint64_t used_ns; /* in all, by the last look */
-	uint64_t noted;	  /* the tree that was looked at, for rest_since() */
-	int is_at_rest;
+	uint64_t noted;	  /* by idle_note(), at the last look */
+	int is_idle;
 	int is_stopped;
 	int n_restless; /* how often it ran although it was */
 	uint64_t stopped_ns;
@@ -76,7 +76,7 @@ static uint64_t timeval_ns(const struct __kernel_old_timeval *tv)
 	return (uint64_t)tv->tv_sec * 1000000000u + (uint64_t)tv->tv_usec * 1000u;
 }
 
-/* What was waited for on our side. */
+/* What init collected by waiting. */
 static uint64_t collected(void)
 {
 	struct rusage usage;
@@ -129,9 +129,9 @@ static uint64_t look(struct init *in, int with_accounts)
 	uint64_t accounts = 0, children;
 	int n = tree_list(in, pids), parent;
 
-	cpu.noted = rest_note(pids, n);
+	cpu.noted = idle_note(pids, n);
 	for (int i = 0; i < n; i++) {
-		uint64_t used = rest_clock(pids[i]), before = seen_before(pids[i], i);
+		uint64_t used = idle_clock(pids[i]), before = seen_before(pids[i], i);
 
 		/* Less than before: the number has a new owner. */
 		cpu.observed_ns += used >= before ? used - before : used;
@@ -150,16 +150,16 @@ static uint64_t look(struct init *in, int with_accounts)
 	return cpu.accounts_ns > cpu.observed_ns ? cpu.accounts_ns : cpu.observed_ns;
 }
 
-int cpu_is_at_rest(void)
+int cpu_is_idle(void)
 {
-	return cpu.is_at_rest;
+	return cpu.is_idle;
 }
 
 /*
  * A parent that waits for its children may be told that one of them was stopped, unless it stops
- * first. So parents are stopped before the rest, one after the other, as long as that is quick; the
- * kernel lists them in the order in which they were made. Whoever came into being meanwhile is
- * stopped with the rest.
+ * first. So parents are stopped before the others, one after the other, as long as that is quick;
+ * the kernel lists them in the order in which they were made. Processes made meanwhile are stopped
+ * with the others.
  */
 static void stop_parents(struct init *in, const int *pids, const int *parents, int n)
 {
@@ -212,7 +212,7 @@ static void go_on(struct init *in)
 void cpu_release(struct init *in)
 {
 	go_on(in);
-	cpu.is_at_rest = 0;
+	cpu.is_idle = 0;
 }
 
 /* How long the credit lasts if every CPU works for the tree. */
@@ -221,16 +221,16 @@ static uint64_t until_spent(const struct init *in)
 	uint64_t most = in->n_cpus * 1000, credit = (uint64_t)cpu.credit_ns, lasts_ns;
 
 	if (most <= in->limits.cpu_milli)
-		return REST_NS;
+		return IDLE_NS;
 	lasts_ns = credit * 1000 / (most - in->limits.cpu_milli);
 	if (lasts_ns < BUSY_NS)
 		return BUSY_NS;
-	return lasts_ns < REST_NS ? lasts_ns : REST_NS;
+	return lasts_ns < IDLE_NS ? lasts_ns : IDLE_NS;
 }
 
 /*
- * Timers of the kernel's can continue a stopped process, if it has asked for that signal. It is
- * stopped again; a tree that keeps doing so does not accept its share.
+ * A kernel timer can continue a stopped process. It is stopped again; a tree that keeps doing so
+ * breaks its limit.
  */
 static void stay_stopped(struct init *in)
 {
@@ -249,7 +249,7 @@ static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 		cpu.credit_ns = (int64_t)BURST_NS;
 	cpu.used_last_ns = used;
 	if (cpu.credit_ns < 0) {
-		/* What was used beyond the due is made up for after this time. */
+		/* How long until what was used too much is made up for. */
 		uint64_t debt_ns = (uint64_t)(-cpu.credit_ns * 1000 / milli) + MS / 2;
 
 		if (!cpu.is_stopped) {
@@ -262,9 +262,9 @@ static uint64_t hold_share(struct init *in, uint64_t used, uint64_t now)
 		return debt_ns < RESTLESS_NS ? debt_ns : RESTLESS_NS;
 	}
 	go_on(in);
-	if (cpu.is_at_rest)
-		return REST_NS;
-	return spent > 0 ? until_spent(in) : IDLE_NS;
+	if (cpu.is_idle)
+		return IDLE_NS;
+	return spent > 0 ? until_spent(in) : QUIET_NS;
 }
 
 uint64_t cpu_observed_us(void)
@@ -273,13 +273,13 @@ uint64_t cpu_observed_us(void)
 }
 
 /*
- * Until when the time that is left cannot be used up; sooner while something runs, since children
- * that nobody waits for are only seen as long as they live.
+ * How long the remaining time lasts at least. Less while something runs: children that are never
+ * waited for are only seen as long as they live.
  */
 static uint64_t until_used_up(const struct init *in, uint64_t used)
 {
 	uint64_t left = (in->limits.cpu_time_ns - used) / in->n_cpus;
-	uint64_t most = cpu.is_at_rest ? REST_NS : UNWAITED_NS;
+	uint64_t most = cpu.is_idle ? IDLE_NS : UNWAITED_NS;
 
 	left = left < MS ? MS : left;
 	return left < most ? left : most;
@@ -288,15 +288,15 @@ static uint64_t until_used_up(const struct init *in, uint64_t used)
 uint64_t cpu_tick(struct init *in, uint64_t now)
 {
 	const struct control_limits *l = &in->limits;
-	uint64_t user_us, system_us, used, next = REST_NS, until;
+	uint64_t user_us, system_us, used, next = IDLE_NS, until;
 	int with_accounts = now - cpu.asked_ns >= ACCOUNTS_NS;
 
-	/* A tree that we have stopped is about to go on. */
-	cpu.is_at_rest = !cpu.is_stopped && rest_since(cpu.noted);
+	/* A tree that we have stopped is not idle: it is about to go on. */
+	cpu.is_idle = !cpu.is_stopped && idle_since(cpu.noted);
 	if (cgroup_cpu_used(in, &user_us, &system_us)) {
-		cpu.is_at_rest = 0;
+		cpu.is_idle = 0;
 		cpu.used_ns = (user_us + system_us) * 1000u;
-	} else if (!cpu.is_at_rest) {
+	} else if (!cpu.is_idle) {
 		cpu.used_ns = look(in, with_accounts);
 		if (with_accounts)
 			cpu.asked_ns = now;

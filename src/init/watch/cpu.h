@@ -9,6 +9,6 @@ void cpu_start(void);
 uint64_t cpu_tick(struct init *in, uint64_t now); /* returns as watch_tick() */
 void cpu_release(struct init *in);
 /* The last look found that nothing had run. */
-int cpu_is_at_rest(void);
+int cpu_is_idle(void);
 
 #endif

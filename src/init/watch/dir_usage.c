@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The walk. Its memory does not depend on the tree: descriptors of the last OPEN_MAX directories on
- * the way down are kept, and where they came from in their listing. Further up the way back leads
- * over "..", and only into the directory that was left: the guest renames as it likes. If it is
- * another one, everything is begun again, a few times.
+ * The walk. Its memory does not depend on the tree: it keeps descriptors of the last OPEN_MAX
+ * directories on the way down, and the position in each listing. Further up the way back leads over
+ * "..", and only into the directory it came from: the guest renames as it likes. If it is another
+ * one, the walk starts again, a few times.
  *
- * A file with several names is counted for each by its share. All of them lie in here, since a
- * link cannot lead out of a mount. So there is no table that could be filled.
+ * A file with several names is counted for each name by its share. All of them lie in here, since a
+ * hard link cannot leave a mount. So there is no table that the guest could fill.
  */
 #include "init/watch/dir_usage.h"
 
@@ -23,7 +23,7 @@
 #include "bare/raw.h"
 #include "init/init.h"
 
-#define LEVELS_MAX 8192 /* deeper down nothing is looked at */
+#define LEVELS_MAX 8192 /* nothing deeper is counted */
 #define OPEN_MAX 64
 #define ENTRIES_BYTES 4096
 #define TRIES 3
@@ -46,7 +46,7 @@ struct slot {
 };
 
 static struct level levels[LEVELS_MAX];
-static struct slot slots[OPEN_MAX]; /* that of a level is chosen by its number */
+static struct slot slots[OPEN_MAX]; /* a level's is level % OPEN_MAX */
 
 struct walk {
 	uint64_t dev;
@@ -86,8 +86,8 @@ static void add(struct walk *w, const struct stat *st)
 	uint64_t bytes = (uint64_t)st->st_blocks * STAT_BLOCK, links = 1, most;
 
 	if ((st->st_mode & S_IFMT) == S_IFREG) {
-		/* Some file systems reserve as much again ahead of a writer, and give it back. The
-		 * command cannot: the filter does not let it. */
+		/* Some file systems reserve as much again ahead of a writer, and free it later. The
+		 * command itself cannot reserve: a filter refuses fallocate(). */
 		most = round_up((uint64_t)st->st_size) + AHEAD;
 		bytes = bytes < most ? bytes : most;
 	}
@@ -97,7 +97,7 @@ static void add(struct walk *w, const struct stat *st)
 	w->shares += (ONE_INODE + links - 1) / links;
 }
 
-/* What is gone or no directory any more does not matter. */
+/* A name that is gone or no longer a directory does not matter. */
 static long note_error(struct walk *w, long r)
 {
 	if (r == -EACCES || r == -EPERM) {
@@ -118,7 +118,7 @@ static long enter(struct walk *w, int level, long fd, int64_t off)
 
 	if (r == 0 && level == 0)
 		w->dev = st.st_dev;
-	/* On the way up it must be the one that was left. */
+	/* On the way up it must be the directory that the walk came from. */
 	if (r == 0 && (st.st_dev != w->dev || (level < w->level && st.st_ino != levels[level].ino)))
 		r = -EAGAIN;
 	if (r == 0 && (off || level < w->level))
@@ -161,7 +161,7 @@ static long go_up(struct walk *w)
 		w->level--;
 	}
 	close_slot(from);
-	/* A directory that was moved or locked up: as if it were another one. */
+	/* It was moved or locked meanwhile: start again. */
 	return r == -EACCES || r == -ENOENT || r == -EXDEV ? -EAGAIN : r;
 }
 
@@ -214,7 +214,7 @@ static long walk_from(int dir_fd, struct walk *w)
 	return r;
 }
 
-long layer_count(int dir_fd, struct layer_count *ret)
+long dir_usage_count(int dir_fd, struct dir_usage *ret)
 {
 	long r = -EAGAIN;
 

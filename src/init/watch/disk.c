@@ -3,21 +3,23 @@
  * When to count, and what the figures mean.
  *
  * Counting walks through everything that was written, so it is done as seldom as the limit allows.
- * A disk can only be filled so fast: the time that the room left would last is slept through. Then
- * the file system is asked for its free blocks and inodes, which costs next to nothing, and only if
- * they have fallen by half of what is left, or some time has passed in which something ran (others
- * may give back what the run takes), everything is counted.
+ * A disk can only be filled so fast: the watch sleeps for as long as the remaining room lasts at
+ * least, from 1 to 250 ms, and longer while the tree is idle. Then it asks the file system for its
+ * free blocks and inodes, which costs next to nothing. It counts only if they have fallen by half
+ * of the margin (the remaining room plus a sixteenth of the limit), or if 250 ms have passed in
+ * which something ran: other programs may free what the run takes.
  *
- * Counted is what has a name in the layer (dir_usage.c) and what was deleted but is open
- * (unlinked.c). What can be neither seen nor ruled out shows as growth of the whole file system: as
- * far as the tree has places for it, growth that nothing else explains is the tree's. A directory
- * that the guest has locked, even for its owner, which we are, is such a place, without a bound;
- * opening it would need a change of its mode, under the guest's eyes. A neighbour's growth can thus
- * be charged to a run that locks directories, but what lies in them is never forgotten.
+ * It counts what has a name (dir_usage.c) and what was deleted but is still open (unlinked.c).
+ * What can be neither seen nor ruled out shows as growth of the whole file system: unexplained
+ * growth is charged to the tree as far as the tree has places for it. A directory that the guest
+ * has locked, even against its owner, which we are, is such a place, without a bound: opening it
+ * would change its mode, which the guest could see. Another program's growth can thus be charged to
+ * a run that locks directories, but what lies in them is never forgotten.
  *
- * The count is made by a process of its own, in the same memory: a disk may be slow, and the guest
- * can make much to count. Init goes on with everything else. If it takes too long, or the guest
- * moves directories about so that it cannot be finished, all growth of the file system counts.
+ * A helper process counts, in the same memory: a disk may be slow, and the guest can make much to
+ * count. Init goes on with everything else. If the count takes more than 3 s (less while the disk
+ * fills up), or the guest moves directories so that it cannot be finished, all growth of the file
+ * system counts.
  */
 #include "init/watch/disk.h"
 
@@ -45,18 +47,18 @@
 #define WRITE_BYTES_PER_NS 2 /* one CPU, into the page cache */
 #define WRITE_CPUS_MAX 4     /* more do not write faster to one file system */
 #define INODE_NS 4000	     /* to make a file, on one CPU */
-#define SLACK_MIN (16 * MIB) /* the room is never taken for less: looking costs, too */
+#define SLACK_MIN (16 * MIB) /* looking costs, too */
 #define SLACK_INODES 4096u
-#define NAME_BYTES 8192u /* what a new name makes dirty besides its data */
+#define NAME_BYTES 8192u /* dirty pages of a new name besides its data */
 #define TICK_MIN_NS MS
-#define TICK_REST_NS (50 * MS) /* while nothing runs */
+#define TICK_IDLE_NS (50 * MS) /* while nothing runs */
 #define TICK_MAX_NS (250 * MS)
 #define COUNT_NS (250 * MS)	 /* at least so often ... */
-#define COUNT_BLIND_NS (50 * MS) /* ... where the file system tells little ... */
-#define COUNT_SHARE 20		 /* ... unless it takes more than one part in so many */
-#define FIND_NS (1000 * MS)	 /* so often it is looked for what has no name */
-#define WAIT_NS MS		 /* for a short count, before anything else is done */
-#define CHECK_NS (2 * MS)	 /* how often a longer one is looked after */
+#define COUNT_BLIND_NS (50 * MS) /* ... where the file system tells no inodes ... */
+#define COUNT_SHARE 20		 /* ... unless counting would take more than 1/20 of the time */
+#define FIND_NS (1000 * MS)	 /* look for unlinked files at least so often */
+#define WAIT_NS MS		 /* for a short count */
+#define CHECK_NS (2 * MS)	 /* how often a longer one is checked */
 #define PATIENCE_NS (3000 * MS)
 #define HURRY_NS (400 * MS) /* while the file system fills up */
 #define HURRY_CPU_NS (100 * MS)
@@ -69,11 +71,11 @@ struct amount {
 	uint64_t bytes, inodes;
 };
 
-/* Of the count that is under way, or was. */
+/* Of the current or last count. */
 static struct {
-	struct init in;		 /* errors of its looks are not init's */
+	struct init in;		 /* a copy: errors while counting are not init's */
 	const struct init *live; /* the real one */
-	struct amount used, total, outside, start, base, hidden, own;
+	struct amount used, total, outside, start, base, unlinked, private;
 	int is_done, is_looked, is_blind, is_moving;
 } work;
 
@@ -82,16 +84,16 @@ static struct {
 	struct amount used_start; /* of the file system, before the command ran */
 	struct amount used;	  /* of the file system, at the last count */
 	struct amount total;	  /* what the run is charged, by the last count */
-	struct amount start;	  /* what the workspace held before */
-	struct amount base;	  /* the part of it that is not charged: a copy's */
-	struct amount outside;	  /* of the file system, others' */
-	struct amount hidden;	  /* what was found that has no name */
-	struct amount own;	  /* what has one in directories that are kept */
-	struct amount uncounted;  /* growth at the end, for which there was no time */
+	struct amount start;	  /* usage before the command ran */
+	struct amount base;	  /* the part of it that is not charged: of a copy */
+	struct amount outside;	  /* of the file system, not the run's */
+	struct amount unlinked;	  /* what was found that has no name */
+	struct amount private;	  /* what has one in directories that are kept */
+	struct amount uncounted;  /* growth that there was no time to count at the end */
 	struct amount margin;
 	uint64_t counted_ns, cost_ns, found_ns, began_ns;
-	uint64_t noted; /* by rest_note() */
-	int is_known;	/* what the workspace held before */
+	uint64_t noted; /* by idle_note() */
+	int is_known;	/* start is */
 	int is_copy;	/* the workspace is one, or there is none */
 	int has_inodes; /* the file system tells their number */
 	int pid_fd;	/* of a count that is under way; 0 = none */
@@ -182,15 +184,15 @@ static long used_now(const struct init *in, struct amount *ret)
 	return 0;
 }
 
-/* What the workspace held when the run began: what it holds, but for what came since. */
-static struct amount held_before(struct amount named, struct amount used)
+/* Usage when the run began: what there is, less the file system's growth since. */
+static struct amount usage_before(struct amount named, struct amount used)
 {
 	if (disk.is_known)
 		return disk.start;
 	return amount_above(named, amount_above(used, disk.used_start));
 }
 
-/* Is it worth looking for what has no name? Always, where it decides, and now and then. */
+/* Is it worth looking for unlinked files? Always where that decides, and now and then. */
 static int must_find(struct amount named, struct amount unexplained, uint64_t now)
 {
 	struct amount charged = amount_above(named, work.base);
@@ -201,51 +203,51 @@ static int must_find(struct amount named, struct amount unexplained, uint64_t no
 		is_over(amount_sum(charged, unexplained)) || now - disk.found_ns > FIND_NS);
 }
 
-static void add_hidden(struct amount named, struct amount before, int is_blind)
+static void add_unlinked(struct amount named, struct amount before, int is_blind)
 {
 	struct amount unexplained = amount_above(amount_above(work.used, named), work.outside);
-	struct held held;
+	struct unlinked found;
 
-	work.hidden = amount_least(disk.hidden, unexplained);
-	/* What is locked away would be forgotten when the run is over. */
+	work.unlinked = amount_least(disk.unlinked, unexplained);
+	/* What is in a locked directory would be forgotten when the run is over. */
 	work.is_looked = is_blind || must_find(named, unexplained, now_ns());
 	if (!work.is_looked)
 		return;
-	held_find(&work.in, work.live, &held);
-	/* That is data that is being copied up, unless it belongs to new names. */
-	held.room += above(held.dirty, above(named.inodes, work.start.inodes) * NAME_BYTES);
+	unlinked_find(&work.in, work.live, &found);
+	/* Dirty pages that do not belong to new names are data being copied up. */
+	found.room += above(found.dirty, above(named.inodes, work.start.inodes) * NAME_BYTES);
 	if (is_blind)
-		held.room = held.room_inodes = HELD_NO_BOUND;
-	/* What is behind a descriptor is there, whatever the file system's count did. */
-	work.hidden.bytes = most(held.bytes, least(unexplained.bytes, held.bytes + held.room));
-	work.hidden.inodes =
-		most(held.inodes, least(unexplained.inodes, held.inodes + held.room_inodes));
-	/* All was seen: the rest is others'. What came while we walked may not be. */
-	if (held.room == 0 && held.room_inodes == 0)
+		found.room = found.room_inodes = UNLINKED_NO_BOUND;
+	/* What a descriptor shows certainly exists, whatever the file system's count says. */
+	work.unlinked.bytes = most(found.bytes, least(unexplained.bytes, found.bytes + found.room));
+	work.unlinked.inodes =
+		most(found.inodes, least(unexplained.inodes, found.inodes + found.room_inodes));
+	/* All was seen, so what else is used is not the run's; what came during the walk may be. */
+	if (found.room == 0 && found.room_inodes == 0)
 		work.outside = amount_above(amount_least(before, work.used),
-					    amount_sum(named, work.hidden));
+					    amount_sum(named, work.unlinked));
 }
 
-/* What has a name, in the workspace and in directories that are kept. */
-static long count_named(struct amount *ret_workspace, struct amount *ret_own, int *ret_is_blind)
+/* What has a name, in the workspace and in private directories. */
+static long count_named(struct amount *ret_workspace, struct amount *ret_private, int *ret_is_blind)
 {
-	*ret_workspace = *ret_own = (struct amount){ 0, 0 };
+	*ret_workspace = *ret_private = (struct amount){ 0, 0 };
 	*ret_is_blind = 0;
 	for (int i = 0; i < work.in.n_watched; i++) {
-		const struct watched *w = &work.in.watched[i];
-		struct amount *ret = w->is_own ? ret_own : ret_workspace;
-		struct layer_count layer;
-		long r = layer_count(w->fd, &layer);
+		const struct watched_dir *w = &work.in.watched[i];
+		struct amount *ret = w->is_private ? ret_private : ret_workspace;
+		struct dir_usage usage;
+		long r = dir_usage_count(w->fd, &usage);
 
 		if (r < 0)
 			return r;
-		*ret = amount_sum(*ret, (struct amount){ layer.bytes, layer.inodes });
-		*ret_is_blind |= layer.is_blind;
+		*ret = amount_sum(*ret, (struct amount){ usage.bytes, usage.inodes });
+		*ret_is_blind |= usage.is_blind;
 	}
 	return 0;
 }
 
-/* Of a copy that is not charged which was there before: what came since may all be its own. */
+/* The content that a copy began with is not charged. Growth since then may all be in the copy. */
 static struct amount base_of(struct amount workspace)
 {
 	if (!disk.is_copy)
@@ -261,18 +263,19 @@ static int count(void *arg)
 	int is_blind;
 
 	(void)arg;
-	work.in.counter_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
-	if (used_now(&work.in, &before) < 0 || count_named(&workspace, &work.own, &is_blind) < 0 ||
+	work.in.disk_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
+	if (used_now(&work.in, &before) < 0 ||
+	    count_named(&workspace, &work.private, &is_blind) < 0 ||
 	    used_now(&work.in, &work.used) < 0)
 		return 1;
-	named = amount_sum(workspace, work.own);
-	work.start = held_before(named, work.used);
+	named = amount_sum(workspace, work.private);
+	work.start = usage_before(named, work.used);
 	work.outside = disk.is_known ? disk.outside : amount_above(disk.used_start, work.start);
 	work.base = base_of(workspace);
-	add_hidden(named, before, is_blind);
+	add_unlinked(named, before, is_blind);
 	work.is_blind = is_blind;
 	work.is_moving = !is_same(before, work.used);
-	work.total = amount_above(amount_sum(named, work.hidden), work.base);
+	work.total = amount_above(amount_sum(named, work.unlinked), work.base);
 	__atomic_store_n(&work.is_done, 1, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -291,8 +294,8 @@ static void begin_count(struct init *in, uint64_t now)
 	static int pids[TREE_MAX];
 	long pid;
 
-	/* The memory's watch has notes of its own. */
-	disk.noted = in->limits.memory_bytes ? rest_noted() : rest_note(pids, tree_list(in, pids));
+	/* With a limit of memory that part of the watch keeps the notes. */
+	disk.noted = in->limits.memory_bytes ? idle_noted() : idle_note(pids, tree_list(in, pids));
 	disk.began_ns = now;
 	work.in = *in;
 	work.live = in;
@@ -301,10 +304,10 @@ static void begin_count(struct init *in, uint64_t now)
 	if (pid < 0)
 		disk.pid_fd = 0;
 	else
-		in->counter_pid = (int)pid;
+		in->disk_pid = (int)pid;
 }
 
-/* ---- judging ---- */
+/* ---- deciding ---- */
 
 static void set_margin(void)
 {
@@ -318,7 +321,7 @@ static void set_margin(void)
  * A directory that was moved while we walked may have been counted twice: the file system's own
  * growth has to agree, or a second count.
  */
-static void judge(struct init *in)
+static void check_total(struct init *in)
 {
 	struct amount grown = amount_above(disk.used, disk.used_start);
 
@@ -328,8 +331,8 @@ static void judge(struct init *in)
 		in->report.limit = CONTROL_LIMIT_DISK;
 }
 
-/* What cannot be counted is charged as the file system tells it, whose ever it is. */
-static void judge_growth(struct init *in)
+/* Without a count all growth of the file system is charged, whoever caused it. */
+static void check_growth(struct init *in)
 {
 	struct amount used;
 
@@ -349,16 +352,16 @@ static void take_count(struct init *in, uint64_t now)
 		disk.start = work.start;
 		disk.base = work.base;
 		disk.outside = work.outside;
-		disk.hidden = work.hidden;
-		disk.own = work.own;
+		disk.unlinked = work.unlinked;
+		disk.private = work.private;
 		disk.is_blind = work.is_blind;
 		disk.is_moving = work.is_moving;
 		disk.is_known = 1;
 		if (work.is_looked)
 			disk.found_ns = now;
-		judge(in);
+		check_total(in);
 	} else {
-		judge_growth(in);
+		check_growth(in);
 	}
 	set_margin();
 }
@@ -367,10 +370,10 @@ static void reap_count(struct init *in)
 {
 	if (disk.pid_fd) {
 		close_fd(disk.pid_fd);
-		/* Or it would be taken for one of the tree's. */
-		raw_syscall(__NR_wait4, in->counter_pid, 0, WAIT_FLAGS, 0, 0, 0);
+		/* Otherwise it would be taken for a process of the tree. */
+		raw_syscall(__NR_wait4, in->disk_pid, 0, WAIT_FLAGS, 0, 0, 0);
 	}
-	disk.pid_fd = in->counter_pid = 0;
+	disk.pid_fd = in->disk_pid = 0;
 }
 
 /* 1 = there is a result. */
@@ -379,10 +382,10 @@ static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns, uin
 	if (disk.pid_fd && !wait_for_count(wait_ns)) {
 		if (now - disk.began_ns <= patience_ns)
 			return 0;
-		raw_syscall(__NR_kill, in->counter_pid, SIGKILL_NR, 0, 0, 0, 0);
-		/* Nobody else may count in the same memory until it is gone. */
+		raw_syscall(__NR_kill, in->disk_pid, SIGKILL_NR, 0, 0, 0, 0);
+		/* No other count may use the same memory until it is gone. */
 		if (!wait_for_count(WAIT_NS)) {
-			judge_growth(in);
+			check_growth(in);
 			return 0;
 		}
 	}
@@ -399,12 +402,12 @@ static int is_due(uint64_t now, struct amount used)
 
 	if (!disk.is_known || disk.n_over)
 		return 1;
-	/* Others fill it, too: then counting must not be all that is done. */
+	/* Other programs fill it, too: do not count all the time because of them. */
 	if (has_grown(used, 1) || (since_ns > disk.cost_ns && has_grown(used, 2)))
 		return 1;
 	if (!disk.has_inodes)
 		often = most(COUNT_BLIND_NS, disk.cost_ns * COUNT_SHARE);
-	return since_ns >= often && !rest_since(disk.noted);
+	return since_ns >= often && !idle_since(disk.noted);
 }
 
 static uint64_t interval(const struct init *in)
@@ -416,9 +419,9 @@ static uint64_t interval(const struct init *in)
 
 	if (!disk.has_inodes)
 		ns = least(ns, COUNT_BLIND_NS);
-	/* Nobody writes: there is time until somebody does, and is at full speed. */
-	if (rest_since(disk.noted))
-		return most(least(4 * ns, TICK_MAX_NS), TICK_REST_NS);
+	/* Nothing writes: it takes a while until something does at full speed. */
+	if (idle_since(disk.noted))
+		return most(least(4 * ns, TICK_MAX_NS), TICK_IDLE_NS);
 	return most(ns, TICK_MIN_NS);
 }
 
@@ -429,7 +432,7 @@ void disk_start(struct init *in, uint64_t now)
 	long r;
 
 	disk.limit = (struct amount){ l->disk_bytes, l->disk_inodes };
-	disk.is_copy = in->layer_fd < 0;
+	disk.is_copy = in->upper_fd < 0;
 	r = used_now(in, &disk.used_start);
 	if (r < 0) {
 		in->watch_error = r;
@@ -437,17 +440,17 @@ void disk_start(struct init *in, uint64_t now)
 	}
 	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
 	disk.used = disk.used_start;
-	/* A copy's part of it has to be counted. */
+	/* What a copy began with has to be counted. */
 	disk.is_known = l->usage_bytes != CONTROL_UNKNOWN && !(disk.is_copy && in->plan->workspace);
 	if (disk.is_known) {
 		disk.start = disk.total = (struct amount){ l->usage_bytes, l->usage_inodes };
 		disk.outside = amount_above(disk.used_start, disk.start);
 		if (!in->plan->workspace)
-			disk.own = disk.start;
+			disk.private = disk.start;
 	}
 	disk.counted_ns = disk.found_ns = now;
 	set_margin();
-	/* A count will tell whether that is still so. */
+	/* A count will tell whether that is still true. */
 	disk.n_over = is_over(disk.total);
 }
 
@@ -456,13 +459,13 @@ int disk_is_over(void)
 	return disk.n_over > 0;
 }
 
-/* Less, while the file system fills up and the count has been at it, not only waiting for its turn.
- */
+/* Less while the file system fills up, least if the count had CPU time and was not just waiting for
+ * its turn. */
 static uint64_t patience(const struct init *in, struct amount used)
 {
-	if (!has_grown(used, 1) || !in->counter_pid)
+	if (!has_grown(used, 1) || !in->disk_pid)
 		return PATIENCE_NS;
-	return rest_clock(in->counter_pid) > HURRY_CPU_NS ? HURRY_NS : HURRY_MAX_NS;
+	return idle_clock(in->disk_pid) > HURRY_CPU_NS ? HURRY_NS : HURRY_MAX_NS;
 }
 
 uint64_t disk_tick(struct init *in, uint64_t now)
@@ -483,12 +486,12 @@ uint64_t disk_tick(struct init *in, uint64_t now)
 	return disk.n_over ? TICK_MIN_NS : interval(in);
 }
 
-/* Whatever the count under way has found by now is taken. */
+/* Ends a count under way and takes its result if there is one. */
 static void stop_count(struct init *in)
 {
 	if (!disk.pid_fd)
 		return;
-	raw_syscall(__NR_kill, in->counter_pid, SIGKILL_NR, 0, 0, 0, 0);
+	raw_syscall(__NR_kill, in->disk_pid, SIGKILL_NR, 0, 0, 0, 0);
 	if (!wait_for_count(END_LONG_NS))
 		return;
 	reap_count(in);
@@ -497,8 +500,8 @@ static void stop_count(struct init *in)
 }
 
 /*
- * The last count; longer where it decides, or nothing is known yet. What it has no time for is told
- * as growth, whose ever it is: short runs could fill a disk otherwise, one after the other.
+ * The last count; longer where it decides, or nothing is known yet. What there is no time for is
+ * reported as growth, whoever caused it: otherwise many short runs could fill a disk.
  */
 static void count_end(struct init *in)
 {
@@ -523,7 +526,7 @@ static void count_end(struct init *in)
 	disk.uncounted = grown;
 }
 
-/* The tree is gone. What it left is told if that is quickly done. */
+/* The tree is gone. Reports what it left behind. */
 void disk_end(struct init *in)
 {
 	uint32_t limit = in->report.limit; /* what ended it, if anything did */
@@ -541,10 +544,10 @@ void disk_end(struct init *in)
 		return;
 	in->report.usage_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
 	in->report.usage_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
-	in->report.private_bytes = disk.own.bytes;
-	in->report.private_inodes = disk.own.inodes;
-	in->report.unnamed_bytes = disk.hidden.bytes + disk.uncounted.bytes;
-	in->report.unnamed_inodes = disk.hidden.inodes + disk.uncounted.inodes;
+	in->report.private_bytes = disk.private.bytes;
+	in->report.private_inodes = disk.private.inodes;
+	in->report.unnamed_bytes = disk.unlinked.bytes + disk.uncounted.bytes;
+	in->report.unnamed_inodes = disk.unlinked.inodes + disk.uncounted.inodes;
 }
 
 uint64_t disk_bytes(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What workspace and private directory hold, against their limit: bytes and inodes. An ordinary
- * user has no quota, so it is watched, like memory (watch.h).
+ * The content of the workspace and of private directories against its limit: bytes and inodes. An
+ * ordinary user has no quota, so it is watched, like memory (watch.h).
  */
 #ifndef INIT_WATCH_DISK_H
 #define INIT_WATCH_DISK_H
@@ -12,9 +12,9 @@
 void disk_start(struct init *in, uint64_t now);
 uint64_t disk_tick(struct init *in, uint64_t now);
 void disk_end(struct init *in);
-/* By the last count: more than is allowed. */
+/* Over the limit, by the last count. */
 int disk_is_over(void);
-/* Bytes that were counted last. */
+/* Bytes, by the last count. */
 uint64_t disk_bytes(void);
 
 #endif

@@ -20,13 +20,13 @@ static struct {
 	struct memory result;
 	int is_done;
 	int pid_fd; /* of one that was given up and is not dead yet; 0 = none */
-} reader;
+} exact;
 
 static int count(void *arg)
 {
 	(void)arg;
-	memory_exact(reader.in, &reader.result);
-	__atomic_store_n(&reader.is_done, 1, __ATOMIC_RELEASE);
+	memory_exact(exact.in, &exact.result);
+	__atomic_store_n(&exact.is_done, 1, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -40,34 +40,34 @@ static long wait_on(struct poll_entry *entries, int n, uint64_t ns)
 static void bury(struct init *in, int pid_fd)
 {
 	close_fd(pid_fd);
-	reader.pid_fd = in->reader_pid = 0;
+	exact.pid_fd = in->exact_pid = 0;
 }
 
-/* Nobody else may count in the same memory until it is gone. */
+/* No other count may use the same memory until it is gone. */
 static int is_gone(struct init *in)
 {
-	struct poll_entry entry = { reader.pid_fd, WAIT_IN, 0 };
+	struct poll_entry entry = { exact.pid_fd, WAIT_IN, 0 };
 
-	if (reader.pid_fd == 0)
+	if (exact.pid_fd == 0)
 		return 1;
 	if (wait_on(&entry, 1, 0) <= 0)
 		return 0;
-	bury(in, reader.pid_fd);
+	bury(in, exact.pid_fd);
 	return 1;
 }
 
-static enum reader_result give_up(struct init *in, int pid_fd, enum reader_result result)
+static enum exact_result give_up(struct init *in, int pid_fd, enum exact_result result)
 {
 	struct poll_entry entry = { pid_fd, WAIT_IN, 0 };
 
-	raw_syscall(__NR_kill, in->reader_pid, SIGKILL_NR, 0, 0, 0, 0);
-	reader.pid_fd = pid_fd;
+	raw_syscall(__NR_kill, in->exact_pid, SIGKILL_NR, 0, 0, 0, 0);
+	exact.pid_fd = pid_fd;
 	if (wait_on(&entry, 1, DYING_NS) > 0)
 		bury(in, pid_fd);
 	return result;
 }
 
-enum reader_result reader_count(struct init *in, struct memory *ret)
+enum exact_result exact_count(struct init *in, struct memory *ret)
 {
 	static char stack[65536] __attribute__((aligned(16)));
 	uint64_t began_ns = now_ns();
@@ -77,31 +77,31 @@ enum reader_result reader_count(struct init *in, struct memory *ret)
 	long pid;
 
 	if (!is_gone(in))
-		return READER_LATE;
-	reader.in = in;
-	reader.is_done = 0;
+		return EXACT_LATE;
+	exact.in = in;
+	exact.is_done = 0;
 	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &entries[0].fd, count, 0);
-	/* Not by ourselves, even if there is no process left: the guest may be waiting for that. */
+	/* Init never counts itself, even if no process can be made: the guest can provoke that. */
 	if (pid < 0)
-		return READER_LATE;
-	in->reader_pid = (int)pid;
+		return EXACT_LATE;
+	in->exact_pid = (int)pid;
 	for (;;) {
 		uint64_t now;
 
 		wait_on(entries, 3, SLICE_NS);
 		if (entries[0].revents) {
 			bury(in, entries[0].fd);
-			if (!__atomic_load_n(&reader.is_done, __ATOMIC_ACQUIRE))
-				return READER_LATE;
-			*ret = reader.result;
-			return READER_DONE;
+			if (!__atomic_load_n(&exact.is_done, __ATOMIC_ACQUIRE))
+				return EXACT_LATE;
+			*ret = exact.result;
+			return EXACT_DONE;
 		}
 		now = now_ns();
 		if (entries[1].revents || entries[2].revents || now >= in->limits.deadline_ns ||
 		    now >= in->kill_at_ns)
-			return give_up(in, entries[0].fd, READER_INTERRUPTED);
+			return give_up(in, entries[0].fd, EXACT_INTERRUPTED);
 		if (now - began_ns > PATIENCE_NS ||
 		    (in->limits.memory_bytes && memory_at_least(in) > in->limits.memory_bytes))
-			return give_up(in, entries[0].fd, READER_LATE);
+			return give_up(in, entries[0].fd, EXACT_LATE);
 	}
 }

@@ -13,9 +13,9 @@ static struct {
 	int n;
 	int pids[TREE_MAX];
 	uint64_t used_ns[TREE_MAX];
-} rest;
+} idle;
 
-uint64_t rest_clock(int pid)
+uint64_t idle_clock(int pid)
 {
 	struct __kernel_timespec ts = { 0, 0 };
 	long clock = (long)(~(unsigned long)pid << 3 | 2);
@@ -25,51 +25,51 @@ uint64_t rest_clock(int pid)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-uint64_t rest_note(const int *pids, int n)
+uint64_t idle_note(const int *pids, int n)
 {
-	int is_same = n == rest.n && n > 0 && n < TREE_MAX;
+	int is_same = n == idle.n && n > 0 && n < TREE_MAX;
 
 	for (int i = 0; i < n; i++) {
-		uint64_t used_ns = rest_clock(pids[i]);
+		uint64_t used_ns = idle_clock(pids[i]);
 
-		if (pids[i] != rest.pids[i] || used_ns != rest.used_ns[i])
+		if (pids[i] != idle.pids[i] || used_ns != idle.used_ns[i])
 			is_same = 0;
-		rest.pids[i] = pids[i];
-		rest.used_ns[i] = used_ns;
+		idle.pids[i] = pids[i];
+		idle.used_ns[i] = used_ns;
 	}
-	rest.n = n;
-	rest.is_sure = is_same;
+	idle.n = n;
+	idle.is_sure = is_same;
 	if (!is_same)
-		rest.number++;
-	return rest.number;
+		idle.number++;
+	return idle.number;
 }
 
-uint64_t rest_noted(void)
+uint64_t idle_noted(void)
 {
-	return rest.number;
+	return idle.number;
 }
 
-int rest_since(uint64_t number)
+int idle_since(uint64_t number)
 {
-	if (!rest.is_sure || rest.number != number)
+	if (!idle.is_sure || idle.number != number)
 		return 0;
-	for (int i = 0; i < rest.n; i++)
-		if (rest_clock(rest.pids[i]) != rest.used_ns[i]) {
-			rest.is_sure = 0;
-			rest.number++;
+	for (int i = 0; i < idle.n; i++)
+		if (idle_clock(idle.pids[i]) != idle.used_ns[i]) {
+			idle.is_sure = 0;
+			idle.number++;
 			return 0;
 		}
 	return 1;
 }
 
-uint64_t rest_used_ns(void)
+uint64_t idle_used_ns(void)
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < rest.n; i++) {
-		uint64_t used_ns = rest_clock(rest.pids[i]);
+	for (int i = 0; i < idle.n; i++) {
+		uint64_t used_ns = idle_clock(idle.pids[i]);
 
-		sum += used_ns > rest.used_ns[i] ? used_ns - rest.used_ns[i] : 0;
+		sum += used_ns > idle.used_ns[i] ? used_ns - idle.used_ns[i] : 0;
 	}
 	return sum;
 }

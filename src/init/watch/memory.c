@@ -1,4 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The quick count adds up what /proc/PID/status says of each process (anonymous and shared pages,
+ * swap, page tables), 24 KiB for each task, the private tmpfs with 1 KiB for each inode, System V
+ * objects, socket queues (sockets.c) and all growth of the machine's shared memory that these do
+ * not explain (shmem.c). It is meant never to be too low. The exact count takes each process's
+ * share of its pages (smaps_rollup) and shared mappings one by one (smaps) instead; a process that
+ * made itself undumpable is charged in full. The page cache is not counted: the kernel reclaims it.
+ */
 #include "init/watch/memory.h"
 
 #include <asm/statfs.h>
@@ -18,7 +26,7 @@
 #include "init/watch/shmem.h"
 #include "init/watch/sockets.h"
 
-#define THREADS_MAX 64 /* of those that are asked in turn */
+#define THREADS_MAX 64 /* that are asked in turn */
 #define KIB 1024u
 #define PAGE 4096u
 #define STATUS_MAX 4096
@@ -31,14 +39,13 @@
 #define ALL_READ_NS 300000000u
 #define HURRY_BYTES (8u << 20)
 #define DESCRIPTORS_FREE 16384u
-#define PIPE_BYTES 8192u /* once a user has so many that the kernel makes them small */
+#define PIPE_BYTES 8192u /* the kernel makes them that small once a user has many */
 #define VFORK_BYTES (1u << 20)
 #define FILE_BYTES (1u << 20)
-#define SHARE_BYTES (256u << 10) /* figures that were not read at the same time */
+#define SHARE_BYTES (256u << 10) /* the figures are not read at the same time */
 #define MAPPED_BYTES (1u << 20)
 
-/* One list of processes and what was read of each. The reader (exact_count.h) has one of its own.
- */
+/* One list of processes and what was read of each. The exact count has one of its own. */
 struct list {
 	int pids[TREE_MAX];
 	int n;
@@ -54,9 +61,9 @@ static struct list quick_list, exact_list;
 
 static struct {
 	uint64_t blocks, inodes; /* of the private file system, before the command ran */
-} base;
+} baseline;
 
-static uint64_t found, found_ns; /* what was hidden, and when it was looked for */
+static uint64_t found, found_ns; /* by shmem_find(), and when */
 
 static int statfs_root(struct init *in, struct statfs *ret)
 {
@@ -70,11 +77,11 @@ void memory_start(struct init *in)
 	struct statfs st;
 
 	if (statfs_root(in, &st)) {
-		base.blocks = (uint64_t)(st.f_blocks - st.f_bfree);
-		base.inodes = (uint64_t)(st.f_files - st.f_ffree);
+		baseline.blocks = (uint64_t)(st.f_blocks - st.f_bfree);
+		baseline.inodes = (uint64_t)(st.f_files - st.f_ffree);
 	}
 	if (in->limits.memory_bytes)
-		hidden_start(in);
+		shmem_start(in);
 }
 
 static uint64_t above(uint64_t now, uint64_t before)
@@ -90,7 +97,7 @@ uint64_t memory_disk(struct init *in, int *ret_full)
 	if (!statfs_root(in, &st))
 		return 0;
 	*ret_full = st.f_bfree == 0 || st.f_ffree == 0;
-	return above((uint64_t)(st.f_blocks - st.f_bfree), base.blocks) * (uint64_t)st.f_bsize;
+	return above((uint64_t)(st.f_blocks - st.f_bfree), baseline.blocks) * (uint64_t)st.f_bsize;
 }
 
 static uint64_t private_files(struct init *in)
@@ -99,8 +106,8 @@ static uint64_t private_files(struct init *in)
 
 	if (!statfs_root(in, &st))
 		return 0;
-	return above((uint64_t)(st.f_blocks - st.f_bfree), base.blocks) * (uint64_t)st.f_bsize +
-	       above((uint64_t)(st.f_files - st.f_ffree), base.inodes) * INODE_BYTES;
+	return above((uint64_t)(st.f_blocks - st.f_bfree), baseline.blocks) * (uint64_t)st.f_bsize +
+	       above((uint64_t)(st.f_files - st.f_ffree), baseline.inodes) * INODE_BYTES;
 }
 
 uint64_t memory_free(uint64_t *ret_total)
@@ -147,8 +154,8 @@ static int find_parent(const struct list *l, int parent)
 }
 
 /*
- * What a process has for itself in any case: more than its parent ever had it cannot share with
- * anybody. Of one whose parent is gone nothing is known; the command itself has none.
+ * What a process has for itself in any case: it cannot share more than its parent ever had. Nothing
+ * is known of one whose parent is gone; the command has no parent to share with.
  */
 static uint64_t least_of(const struct init *in, const struct list *l, int pid, int at,
 			 uint64_t anon)
@@ -161,8 +168,8 @@ static uint64_t least_of(const struct init *in, const struct list *l, int pid, i
 }
 
 /*
- * The memory of a process is that of all its threads, but its first one tells nothing of it when it
- * has ended before the others. Then one of those is asked.
+ * All threads share the memory, but the first shows nothing of it once it has ended. Then one of
+ * the others is asked.
  */
 static long read_status(struct init *in, int pid, char text[STATUS_MAX])
 {
@@ -213,8 +220,7 @@ static int add_process(struct init *in, struct list *l, int pid, struct memory *
 	if (l->n_read < TREE_MAX) {
 		l->read[l->n_read].pid = pid;
 		l->read[l->n_read].pages = pages;
-		/* The peak has pages of files in it, how many is not known; some it must have had.
-		 */
+		/* The peak includes an unknown number of file pages. */
 		if (most > FILE_BYTES && file > FILE_BYTES)
 			most -= FILE_BYTES;
 		l->read[l->n_read++].shareable = most + SHARE_BYTES;
@@ -235,7 +241,7 @@ static int add_process(struct init *in, struct list *l, int pid, struct memory *
 static void add_rest(struct init *in, struct memory *m)
 {
 	m->tables += m->tasks * TASK_BYTES;
-	/* What is in pipes cannot be seen, but it takes two descriptors to have one. */
+	/* The content of pipes cannot be seen, but each takes two descriptors. */
 	if (m->descriptors > DESCRIPTORS_FREE)
 		m->tables += (m->descriptors - DESCRIPTORS_FREE) / 2 * PIPE_BYTES;
 	m->files = private_files(in);
@@ -255,7 +261,7 @@ static void add_list(struct init *in, struct list *l, struct memory *m)
 {
 	l->n = tree_list(in, l->pids);
 	l->n_read = 0;
-	m->noted = rest_note(l->pids, l->n);
+	m->noted = idle_note(l->pids, l->n);
 	for (int i = 0; i < l->n; i++)
 		add_process(in, l, l->pids[i], m);
 }
@@ -277,14 +283,14 @@ void memory_quick(struct init *in, struct memory *ret)
 	add_list(in, l, &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes)
-		m.hidden = hidden_most(in, shared(&m), 0);
+		m.shmem = shmem_most(in, shared(&m), 0);
 	*ret = m;
 }
 
 /*
- * What the exact count found of each process. One that has not run since holds what it held, and
- * reading it again may take long: a process with many mappings takes milliseconds. Only how many
- * others share its pages may have changed, so all are read again now and then.
+ * What the exact count found of each process. The figures of one that has not run since still hold,
+ * and reading one with many mappings takes milliseconds. Only the number of processes that share
+ * its pages may have changed, so all are read again every 300 ms.
  */
 struct share {
 	int pid, is_guess;
@@ -309,7 +315,7 @@ static const struct share *known_share(int pid, uint64_t clock_ns, int hint)
 	return NULL;
 }
 
-/* The share that a process has of its pages; one that hides itself has all of them. */
+/* A process's share of its pages; one that cannot be read is charged with all of them. */
 static void read_share(struct init *in, int pid, const struct memory *whole, struct share *ret)
 {
 	char text[STATUS_MAX];
@@ -323,10 +329,10 @@ static void read_share(struct init *in, int pid, const struct memory *whole, str
 	}
 	ret->anon = proc_field(text, "Pss_Anon:") * KIB;
 	ret->swap = proc_field(text, "SwapPss:") * KIB;
-	/* Little is not worth reading every mapping. */
+	/* Reading every mapping is not worth it for a small figure. */
 	ret->mapped = whole->mapped;
 	if (whole->mapped >= MAPPED_BYTES)
-		ret->mapped = hidden_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
+		ret->mapped = shmem_mapped(in, pid, proc_field(text, "Pss_Shmem:") * KIB);
 }
 
 static void add_share(const struct share *s, const struct memory *whole, struct memory *m)
@@ -350,7 +356,7 @@ static void add_shares(struct init *in, struct list *l, uint64_t now, struct mem
 	l->n_read = 0;
 
 	for (int i = 0; i < l->n; i++) {
-		uint64_t clock_ns = rest_clock(l->pids[i]);
+		uint64_t clock_ns = idle_clock(l->pids[i]);
 		const struct share *known = read_all ? NULL : known_share(l->pids[i], clock_ns, i);
 		struct memory whole = { 0 };
 
@@ -362,7 +368,7 @@ static void add_shares(struct init *in, struct list *l, uint64_t now, struct mem
 		if (!known)
 			read_share(in, l->pids[i], &whole, &read[i]);
 		add_share(&read[i], &whole, m);
-		/* Not now: somebody is filling memory while we look at those who are not. */
+		/* Memory is filling up while we read idle processes: stop that. */
 		if (read_all && memory_free(&ram) + HURRY_BYTES < free_then)
 			read_all = 0;
 	}
@@ -373,8 +379,8 @@ static void add_shares(struct init *in, struct list *l, uint64_t now, struct mem
 }
 
 /*
- * Looking into every descriptor takes its time. It is needed where what may be hidden decides, and
- * now and then besides: a neighbour may give back what the tree takes.
+ * Looking into every descriptor takes time. It is needed where the upper bound would decide, and
+ * once a second besides: other programs may free what the tree takes.
  */
 static int must_find(struct init *in, const struct memory *m, uint64_t most, uint64_t now)
 {
@@ -389,17 +395,17 @@ void memory_exact(struct init *in, struct memory *ret)
 	uint64_t most, now = now_ns();
 	struct list *l = &exact_list;
 
-	hidden_begin();
+	shmem_begin();
 	add_shares(in, l, now, &m);
 	add_rest(in, &m);
 	if (in->limits.memory_bytes) {
-		most = hidden_most(in, shared(&m), !m.is_guess);
+		most = shmem_most(in, shared(&m), !m.is_guess);
 		if (must_find(in, &m, most, now)) {
-			m.hidden = hidden_find(in, l->pids, l->n, m.mapped, most);
-			found = m.hidden;
+			m.shmem = shmem_find(in, l->pids, l->n, m.mapped, most);
+			found = m.shmem;
 			found_ns = now;
 		} else {
-			m.hidden = found < most ? found : most;
+			m.shmem = found < most ? found : most;
 		}
 	}
 	*ret = m;
@@ -408,7 +414,7 @@ void memory_exact(struct init *in, struct memory *ret)
 uint64_t memory_total(const struct memory *m)
 {
 	return m->anon + m->swap + m->tables + m->mapped + m->files + m->segments + m->ipc +
-	       m->sockets + m->hidden;
+	       m->sockets + m->shmem;
 }
 
 uint64_t memory_least(const struct memory *m)

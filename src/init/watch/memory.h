@@ -7,9 +7,7 @@
  * count needs no other. The exact one (memory_exact) asks the kernel for each process's share.
  *
  * Memory that no process has mapped counts, too: private directories, SysV segments, memory files
- * behind descriptors. What can be seen nowhere (a memory file on its way through a socket, the
- * unmapped rest of a shared mapping) shows in the machine's own count of shared memory: as far as
- * the tree has a place to hide it, growth there that nothing else explains is the tree's.
+ * behind descriptors, and what only the machine's count of shared memory shows (shmem.h).
  */
 #ifndef INIT_WATCH_MEMORY_H
 #define INIT_WATCH_MEMORY_H
@@ -22,12 +20,12 @@ struct memory {
 	uint64_t files;		     /* private directories, with their inodes */
 	uint64_t segments;	     /* SysV shared memory */
 	uint64_t ipc;		     /* SysV semaphores and messages */
-	uint64_t hidden;	     /* memory files, and what shows nowhere else */
+	uint64_t shmem;		     /* outside of file systems (shmem.h) */
 	uint64_t sockets;	     /* what is in their queues */
 	uint64_t tasks, descriptors; /* room for the latter, rather than their number */
 	uint64_t largest;	     /* anonymous memory of one process */
 	uint64_t least;		     /* of all of them, whatever they share */
-	uint64_t noted;		     /* by rest_note(), before anything was counted */
+	uint64_t noted;		     /* by idle_note(), before anything was counted */
 	int processes;
 	int is_guess; /* some process cannot be looked at */
 };

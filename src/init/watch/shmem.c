@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory files and shared anonymous mappings live on a file system of the kernel's own that nobody
- * can ask for its use. A memory file tells its size through any descriptor. A shared mapping tells
- * what is mapped of it, which may be less than what is there; and a memory file can be nowhere but
- * in a socket's queue. The machine's count of shared memory knows all of it, but of everybody.
+ * Memory files and shared anonymous mappings live on an internal file system of the kernel whose
+ * use cannot be asked for. A memory file tells its size through any descriptor. A shared mapping
+ * tells what is mapped of it, which may be less than there is; and a memory file may exist only in
+ * a socket's queue. The machine's count of shared memory (Shmem in /proc/meminfo) includes all of
+ * it, but for all processes of the machine.
  *
- * So growth of the machine's count that nothing explains is taken for the tree's as far as the tree
- * has places for it: memory files, seen now or before; mappings, by the size they had; without a
- * bound, if descriptors are under way in a socket or cannot be looked at. A neighbour's growth can
- * thus be charged to a run, but not more of it than the run has places for.
+ * So unexplained growth of that count is charged to the tree as far as the tree has places for it:
+ * memory files, seen now or before; mapped objects by their extent, at least 16 MiB each; without a
+ * bound if descriptors are under way in a socket, a table cannot be read, or there are more than
+ * 8192 descriptors. Another program's growth can thus be charged to a run, but not more of it than
+ * the run has places for.
  */
 #include "init/watch/shmem.h"
 
@@ -30,9 +32,9 @@
 #define THREADS_MAX 4096
 #define MEMINFO_MAX 4096
 #define LINES_BYTES 65536
-#define PLACE_BYTES (16u << 20) /* what may be behind a mapping beyond what was seen of it */
+#define PLACE_BYTES (16u << 20) /* what may be behind a mapping at least */
 #define STAT_BLOCK 512u
-#define ROUNDS_KEPT 16 /* a process that does not run is not read in each */
+#define ROUNDS_KEPT 16 /* an idle process is not read in each round */
 #define NO_BOUND ((uint64_t)1 << 60)
 
 struct object {
@@ -45,7 +47,7 @@ struct object {
 static struct object objects[OBJECTS];
 static unsigned n_objects;
 static uint32_t current;    /* number of this round */
-static uint64_t outside;    /* shared memory of others, as far as it can be told */
+static uint64_t outside;    /* shared memory that is not the tree's, at most */
 static uint64_t kernel_dev; /* device of memory files */
 
 /* What one look at the descriptors found. */
@@ -79,13 +81,13 @@ static uint64_t above(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-void hidden_start(struct init *in)
+void shmem_start(struct init *in)
 {
 	struct stat st;
 	long fd = raw2(__NR_memfd_create, "cordon-init", MFD_CLOEXEC);
 
 	outside = machine_shared(in);
-	/* Without it shared mappings could not be told from others. */
+	/* Without it shared anonymous mappings cannot be told from other mappings. */
 	if (fd < 0) {
 		in->watch_error = fd;
 		return;
@@ -96,7 +98,7 @@ void hidden_start(struct init *in)
 	close_fd(fd);
 }
 
-uint64_t hidden_most(struct init *in, uint64_t seen, int is_exact)
+uint64_t shmem_most(struct init *in, uint64_t seen, int is_exact)
 {
 	uint64_t others = above(machine_shared(in), seen);
 
@@ -105,7 +107,7 @@ uint64_t hidden_most(struct init *in, uint64_t seen, int is_exact)
 	return above(others, outside);
 }
 
-void hidden_begin(void)
+void shmem_begin(void)
 {
 	current++;
 	if (n_objects > OBJECTS / 2) {
@@ -162,8 +164,8 @@ static void look_at_memory_file(struct init *in, const char *path, struct look *
 	look->described += o->bytes;
 }
 
-/* What a link /proc/PID/fd/N says is the kernel's word. It is asked before the file itself is,
- * which may lie on a file system that does not answer. */
+/* The text of /proc/PID/fd/N comes from the kernel. It is read before the file is asked, which may
+ * lie on a file system that does not answer. */
 static void look_at_descriptor(struct init *in, int pid, int fd, struct look *look)
 {
 	char path[PROC_PATH_MAX], text[64];
@@ -236,7 +238,7 @@ static int counts_here(const char *line)
 		return 0;
 	while (*s && *s != '/')
 		s++;
-	/* Nobody but the kernel can name something so there; they are counted as segments. */
+	/* Only the kernel can give this name here. These are counted as segments. */
 	if (starts_with(s, "/SYSV"))
 		return 0;
 	o = find(ino);
@@ -248,14 +250,14 @@ static int counts_here(const char *line)
 	return 1;
 }
 
-struct mapping_reader {
+struct mapping_sum {
 	int counting;
 	uint64_t sum;
 };
 
 static void read_line(void *arg, const char *line)
 {
-	struct mapping_reader *r = arg;
+	struct mapping_sum *r = arg;
 	int here;
 
 	if (starts_with(line, "Pss:")) {
@@ -271,19 +273,19 @@ static void read_line(void *arg, const char *line)
 		r->counting = here;
 }
 
-uint64_t hidden_mapped(struct init *in, int pid, uint64_t mapped)
+uint64_t shmem_mapped(struct init *in, int pid, uint64_t mapped)
 {
 	static char text[LINES_BYTES];
-	struct mapping_reader r = { 0, 0 };
+	struct mapping_sum r = { 0, 0 };
 	long done = proc_lines(in->proc_fd, pid, "smaps", text, sizeof(text), read_line, &r);
 
 	return done < 0 ? mapped : r.sum;
 }
 
 /* What the tree has places for. */
-static uint64_t room_to_hide(void)
+static uint64_t room(void)
 {
-	uint64_t room = 0;
+	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		const struct object *o = &objects[i];
@@ -291,21 +293,21 @@ static uint64_t room_to_hide(void)
 
 		if (o->ino && o->mapped && current - o->mapped < ROUNDS_KEPT && most < PLACE_BYTES)
 			most = PLACE_BYTES;
-		room += most;
+		sum += most;
 	}
-	return room;
+	return sum;
 }
 
-uint64_t hidden_find(struct init *in, const int *pids, int n, uint64_t mapped, uint64_t most)
+uint64_t shmem_find(struct init *in, const int *pids, int n, uint64_t mapped, uint64_t most)
 {
 	struct look look = { .left = DESCRIPTORS_MAX };
-	uint64_t room, least;
+	uint64_t bound, least;
 
 	for (int i = 0; i < n && !look.is_blind; i++)
 		look_at_process(in, pids[i], &look);
-	room = look.is_blind ? NO_BOUND : room_to_hide();
-	/* What is in memory files but not mapped is there, whatever the machine's count did. */
+	bound = look.is_blind ? NO_BOUND : room();
+	/* What is in memory files but not mapped certainly exists, whatever the machine counted. */
 	least = above(look.described, mapped);
-	most = most < room ? most : room;
+	most = most < bound ? most : bound;
 	return most > least ? most : least;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory in the queues of sockets. It belongs to no process, and a thousand sockets hold some
- * hundred megabytes of it. The kernel tells for each socket of this net namespace (sock_diag); at
- * level landlock there is none of our own, and only the filter, which keeps buffers at their
- * default size, bounds it.
+ * Memory in the queues of sockets. It belongs to no process, and a thousand sockets can have some
+ * hundred megabytes of it. The kernel reports it for each socket of this net namespace (sock_diag).
+ * Level landlock has no namespace of its own; there only the filter bounds it, which keeps buffers
+ * at their default size.
  */
 #include "init/watch/sockets.h"
 
@@ -16,17 +16,11 @@
 
 #include "bare/fd.h"
 #include "bare/raw.h"
+#include "bare/socket.h"
 #include "init/procfs.h"
 
-#define UNIX 1
-#define INET 2
-#define INET6 10
-#define NETLINK 16
 #define TCP 6
 #define UDP 17
-#define RAW_SOCKET 3
-#define SOCKET_CLOEXEC 02000000
-#define NO_WAIT 0x40
 #define SOCKET_BYTES (213u << 10) /* the kernel's default for a buffer, and the socket itself */
 #define BUFFER_MAX 32768
 #define FEW 4	   /* not worth the question */
@@ -84,12 +78,13 @@ static long ask(long fd, const void *request, size_t size, size_t head, int memi
 		struct sums *sums)
 {
 	static char buffer[BUFFER_MAX] __attribute__((aligned(8)));
-	long n = raw_syscall(__NR_sendto, fd, RAW_ARG(request), (long)size, NO_WAIT, 0, 0);
+	long n = raw_syscall(__NR_sendto, fd, RAW_ARG(request), (long)size, MESSAGE_DONTWAIT, 0, 0);
 
 	if (n < 0)
 		return n;
 	for (;;) {
-		n = raw_syscall(__NR_recvfrom, fd, RAW_ARG(buffer), sizeof(buffer), NO_WAIT, 0, 0);
+		n = raw_syscall(__NR_recvfrom, fd, RAW_ARG(buffer), sizeof(buffer),
+				MESSAGE_DONTWAIT, 0, 0);
 		if (n <= 0)
 			return n < 0 ? n : -EPIPE;
 		if (((const struct nlmsghdr *)(const void *)buffer)->nlmsg_type == NLMSG_ERROR)
@@ -108,7 +103,7 @@ static long ask_unix(long fd, struct sums *sums)
 		.h = { .nlmsg_len = sizeof(request),
 		       .nlmsg_type = SOCK_DIAG_BY_FAMILY,
 		       .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP },
-		.r = { .sdiag_family = UNIX,
+		.r = { .sdiag_family = AF_UNIX_NR,
 		       .udiag_states = ~0u,
 		       .udiag_show = UDIAG_SHOW_MEMINFO | UDIAG_SHOW_RQLEN },
 	};
@@ -138,7 +133,7 @@ static long ask_inet(long fd, int family, int protocol, struct sums *sums)
 
 static long ask_all(long fd, struct sums *local, struct sums *net)
 {
-	static const int families[] = { INET, INET6 }, protocols[] = { TCP, UDP };
+	static const int families[] = { AF_INET_NR, AF_INET6_NR }, protocols[] = { TCP, UDP };
 	long r = ask_unix(fd, local);
 
 	for (int i = 0; r == 0 && i < 4; i++)
@@ -163,8 +158,8 @@ uint64_t sockets_bytes(struct init *in)
 	most = n * SOCKET_BYTES;
 	if (n > MANY)
 		return most;
-	fd = raw_syscall(__NR_socket, NETLINK, RAW_SOCKET | SOCKET_CLOEXEC, NETLINK_SOCK_DIAG, 0, 0,
-			 0);
+	fd = raw_syscall(__NR_socket, AF_NETLINK_NR, SOCK_RAW_NR | SOCK_CLOEXEC_NR,
+			 NETLINK_SOCK_DIAG, 0, 0, 0);
 	if (fd < 0)
 		return most;
 	r = ask_all(fd, &local, &net);

@@ -5,7 +5,7 @@
 
 #include "init/init.h"
 
-/* What the queues of the run's sockets hold; 0 without a net namespace of its own. */
+/* Bytes in the queues of the sockets of the run; 0 without a net namespace of its own. */
 uint64_t sockets_bytes(struct init *in);
 
 #endif

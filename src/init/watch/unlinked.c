@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A file that was deleted tells its blocks through any descriptor, and so do a program that runs
- * and a directory that somebody is in. One that is only mapped tells nothing: of a large file no
- * more than a page need be. And one that is being copied up, because the guest opened a file
- * of the base for writing, is nowhere to be seen until it is complete; but the kernel counts what
- * a process makes dirty, and what it writes by system calls: what goes beyond may be that.
+ * A deleted file tells its blocks through any descriptor, through /proc/PID/exe and, if it is a
+ * directory, through a thread's cwd. One that is only mapped tells nothing: of a large file a
+ * single page may be mapped. And one that is being copied up, because the guest opened a file of
+ * the base for writing, cannot be seen until it is complete; but the kernel counts the pages that a
+ * thread makes dirty and the bytes that it writes by system calls, and the difference may be that.
  *
- * The latter two are no more than places: the file system's own growth says what is in them.
+ * The latter two only say where something may be: the file system's growth says how much it is.
  */
 #include "init/watch/unlinked.h"
 
@@ -31,7 +31,7 @@
 #define MOMENT_NS 2000000
 #define TRIES 3
 
-/* Deleted files; each is counted once. */
+/* Deleted files, each counted once. */
 static struct object {
 	uint64_t ino;
 	int is_mapped, is_described; /* described: something has told its size */
@@ -41,7 +41,7 @@ static unsigned n_objects;
 struct look {
 	struct init *in;
 	const struct init *live;
-	struct held *held;
+	struct unlinked *found;
 	long left; /* descriptors that may still be looked at */
 	int is_blind;
 };
@@ -76,7 +76,7 @@ static char state_of(const struct look *l, int pid, int thread)
 	return n > 0 ? text[n + 1] : 'X';
 }
 
-/* The dead hold nothing, but some kernels do not let us look at them either. */
+/* The dead have nothing open, but some kernels refuse to let us look at them. */
 static int is_dead(const struct look *l, int pid)
 {
 	char state = state_of(l, pid, pid);
@@ -86,7 +86,7 @@ static int is_dead(const struct look *l, int pid)
 
 static void note_error(struct look *l, int pid, long r)
 {
-	if (r < 0 && r != -ENOENT && r != -ESRCH && pid != l->live->reader_pid && !is_dead(l, pid))
+	if (r < 0 && r != -ENOENT && r != -ESRCH && pid != l->live->exact_pid && !is_dead(l, pid))
 		l->is_blind = 1;
 }
 
@@ -98,7 +98,7 @@ static int starts_with(const char *s, const char *prefix)
 	return 1;
 }
 
-/* Does @path, as the kernel tells it, lie in what is watched? */
+/* Does @path, as the kernel tells it, lie in a watched directory? */
 static int is_inside(const struct look *l, const char *path)
 {
 	for (int i = 0; i < l->in->n_watched; i++) {
@@ -111,7 +111,7 @@ static int is_inside(const struct look *l, const char *path)
 	return 0;
 }
 
-static int is_layer_dev(const struct init *in, uint64_t major, uint64_t minor)
+static int is_watched_dev(const struct init *in, uint64_t major, uint64_t minor)
 {
 	uint64_t dev = major << 32 | minor;
 
@@ -139,22 +139,22 @@ static void look_at_file(struct look *l, const char *path, const char *target)
 	if (raw_syscall(__NR_statx, l->in->proc_fd, RAW_ARG(path), 0,
 			STATX_TYPE | STATX_NLINK | STATX_BLOCKS | STATX_INO, RAW_ARG(&st), 0) < 0)
 		return;
-	/* Overlays tell one link of a directory that the base has, too, whatever became of it. */
+	/* An overlay always reports one link for a directory that the base has, too. */
 	is_gone = st.stx_nlink == 0 || ((st.stx_mode & S_IFMT) == S_IFDIR && ends_deleted(target));
-	if (!is_gone || !is_layer_dev(l->in, st.stx_dev_major, st.stx_dev_minor))
+	if (!is_gone || !is_watched_dev(l->in, st.stx_dev_major, st.stx_dev_minor))
 		return;
 	o = find(st.stx_ino);
 	if (!o) {
 		l->is_blind = 1;
 	} else if (!o->is_described) {
 		o->is_described = 1;
-		l->held->bytes += st.stx_blocks * STAT_BLOCK;
-		l->held->inodes++;
+		l->found->bytes += st.stx_blocks * STAT_BLOCK;
+		l->found->inodes++;
 	}
 }
 
-/* The link is the kernel's word, and is read before the file is asked, which may lie on a file
- * system that does not answer. */
+/* The text of the link comes from the kernel. It is read before the file is asked, which may lie on
+ * a file system that does not answer. */
 static void look_at_descriptor(struct look *l, int pid, int fd)
 {
 	char path[PROC_PATH_MAX], text[TEXT_MAX];
@@ -178,7 +178,7 @@ static void look_at_descriptor(struct look *l, int pid, int fd)
 	}
 }
 
-/* One of the links of a thread that hold what they lead to as a descriptor does. */
+/* One of the links of a thread that keep their target in use, as a descriptor does. */
 static void look_at_link(struct look *l, int pid, int thread, const char *name)
 {
 	char path[PROC_PATH_MAX], text[TEXT_MAX];
@@ -230,8 +230,8 @@ static void look_at_mapping(void *arg, const char *line)
 		return;
 	while (*line && *line != '/')
 		line++;
-	/* Some file systems have another device here than their files tell. */
-	if (!is_layer_dev(l->in, major, minor) && !is_inside(l, line))
+	/* Some file systems show another device here than stat() does. */
+	if (!is_watched_dev(l->in, major, minor) && !is_inside(l, line))
 		return;
 	o = find(ino);
 	if (!o) {
@@ -249,7 +249,7 @@ static void look_at_mappings(struct look *l, int pid)
 		   proc_lines(l->in->proc_fd, pid, "maps", text, sizeof(text), look_at_mapping, l));
 }
 
-/* Of one thread, since those of a process have those of its dead children in them. */
+/* Of one thread: the figures of a process include those of its dead children. */
 static void look_at_writes(struct look *l, int pid, int thread)
 {
 	char path[PROC_PATH_MAX], text[512];
@@ -257,7 +257,7 @@ static void look_at_writes(struct look *l, int pid, int thread)
 	char state = state_of(l, pid, thread);
 	long n;
 
-	/* Whoever sleeps is not at it. */
+	/* A sleeping thread is not copying anything. */
 	if (state != 'R' && state != 'D')
 		return;
 	proc_path_in(pid, "task", thread, "io", path);
@@ -269,10 +269,10 @@ static void look_at_writes(struct look *l, int pid, int thread)
 	dirty = proc_field(text, "write_bytes:");
 	written = proc_field(text, "wchar:");
 	if (dirty > written)
-		l->held->dirty += dirty - written;
+		l->found->dirty += dirty - written;
 }
 
-/* The memory is that of all threads, but the first tells nothing of it when it has ended. */
+/* All threads share the memory, but the first shows nothing of it once it has ended. */
 static int living_thread(const struct look *l, int pid, const int *threads, long n)
 {
 	if (n <= 1 || !is_dead(l, pid))
@@ -307,33 +307,33 @@ static void look_at_process(struct look *l, int pid)
 }
 
 /* Returns whether all could be looked at. */
-static int look_at_tree(struct init *in, const struct init *live, struct held *ret)
+static int look_at_tree(struct init *in, const struct init *live, struct unlinked *ret)
 {
 	static int pids[TREE_MAX];
-	struct look l = { .in = in, .live = live, .held = ret, .left = DESCRIPTORS_MAX };
+	struct look l = { .in = in, .live = live, .found = ret, .left = DESCRIPTORS_MAX };
 	int n = tree_list(in, pids);
 
-	*ret = (struct held){ 0 };
+	*ret = (struct unlinked){ 0 };
 	memset(objects, 0, sizeof(objects));
 	n_objects = 0;
-	/* Also when one cannot be seen: what the others hold counts for certain. */
+	/* Go on even if one cannot be seen: what the others have open counts for certain. */
 	for (int i = 0; i < n; i++)
 		look_at_process(&l, pids[i]);
 	for (unsigned i = 0; i < OBJECTS; i++)
 		if (objects[i].is_mapped && !objects[i].is_described) {
-			ret->room = HELD_NO_BOUND;
+			ret->room = UNLINKED_NO_BOUND;
 			ret->room_inodes++;
 		}
 	return !l.is_blind && n < TREE_MAX;
 }
 
-void held_find(struct init *in, const struct init *live, struct held *ret)
+void unlinked_find(struct init *in, const struct init *live, struct unlinked *ret)
 {
-	/* Who is just about to end or to execute something cannot be looked at for a moment. */
+	/* A process that is just ending or executing something cannot be looked at for a moment. */
 	for (int i = 0; i < TRIES; i++) {
 		if (look_at_tree(in, live, ret))
 			return;
 		sleep_ns(MOMENT_NS);
 	}
-	ret->room = ret->room_inodes = HELD_NO_BOUND;
+	ret->room = ret->room_inodes = UNLINKED_NO_BOUND;
 }

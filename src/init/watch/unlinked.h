@@ -8,18 +8,17 @@
 
 #include "init/init.h"
 
-struct held {
+struct unlinked {
 	uint64_t bytes, inodes; /* deleted files behind descriptors */
-	/* As much may be hidden besides, in mappings. No bound, if something cannot be looked at.
-	 */
+	/* As much may be in mappings besides. No bound if something cannot be looked at. */
 	uint64_t room, room_inodes;
-	uint64_t dirty; /* what running threads made dirty, but did not write by system calls */
+	uint64_t dirty; /* pages that running threads made dirty, beyond their write() calls */
 };
 
-#define HELD_NO_BOUND ((uint64_t)1 << 60)
+#define UNLINKED_NO_BOUND ((uint64_t)1 << 60)
 
-/* Looks at the whole tree. @in is a copy of init's, @live itself: its helpers come and go. Not to
- * be called twice at the same time. */
-void held_find(struct init *in, const struct init *live, struct held *ret);
+/* Looks at the whole tree. @in is a copy of init's state, @live the state itself, in which helpers
+ * come and go. Not to be called twice at the same time. */
+void unlinked_find(struct init *in, const struct init *live, struct unlinked *ret);
 
 #endif

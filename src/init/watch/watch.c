@@ -2,12 +2,17 @@
 /*
  * When to look, and what to do about what is seen.
  *
- * Looking costs time, so it is done as seldom as the limit allows. Memory can only be filled so
- * fast: the time that the room left would last at that speed is slept through. Then what costs next
- * to nothing is asked: the machine's free memory, and the time that the tree has had on CPUs. Only
- * if one of them could mean enough, or some time has passed, the tree is counted. A tree in which
- * nothing has run since (idle.h) is not counted again, but for the look that is taken once a
- * second.
+ * Looking costs time, so the watch looks as seldom as the limit allows. Memory can only be filled
+ * so fast: the watch takes the room that is left plus a quarter of what the limit may be passed by
+ * (a quarter of the limit, at least 64 MiB), and sleeps for as long as all CPUs would need to fill
+ * it, from 1 to 50 ms. Then it asks for what costs next to nothing: the machine's free memory, and
+ * the CPU time that the tree has used. It counts the tree only if free memory has fallen by half of
+ * that margin, if the tree had enough CPU time to fill half of it, if processes were made while
+ * little room is left, or if 20 ms have passed (more if counting is slow, 100 ms at most). An idle
+ * tree (idle.h) is not counted again.
+ *
+ * Besides, it looks at the tree for the receipt: 4 ms after the start, then at intervals that
+ * double up to 1 s, but every 16 ms while the tree has more than half of its tasks.
  */
 #include "init/watch/watch.h"
 
@@ -27,7 +32,7 @@
 #define MIB ((uint64_t)1 << 20)
 #define FILL_BYTES_PER_NS 6  /* one CPU, with huge pages */
 #define FILL_CPUS_MAX 8	     /* more do not write faster to one machine's memory */
-#define WRITE_BYTES_PER_NS 4 /* what is written on the way, too */
+#define WRITE_BYTES_PER_NS 4 /* by code that also computes what it writes */
 #define GROWN_NS (3 * MS)
 #define LOADAVG_MAX 128
 #define TICK_MIN_NS MS
@@ -48,9 +53,9 @@ static struct {
 	uint64_t free_then;  /* the machine's free memory at the last count */
 	uint64_t margin;     /* what may be added before the limit is passed by too much */
 	uint64_t quick_peak; /* highest quick count that was looked at closely */
-	int is_tight;	     /* free memory says nothing */
-	uint64_t noted;	     /* the tree that was counted, for rest_since() */
-	uint64_t newest;     /* process, then */
+	int is_tight;	     /* so little memory is free that it says nothing */
+	uint64_t noted;	     /* by idle_note(), at the last count */
+	uint64_t newest;     /* pid of the newest process, then */
 	int n_blind;	     /* looks in a row that saw nothing */
 } watch;
 
@@ -88,23 +93,23 @@ static void note_disk(struct init *in)
 		in->report.hits |= CONTROL_HIT_DISK;
 }
 
-/* Nothing in the quick count is shared, a guess or a ceiling. */
+/* Nothing in the quick count is shared, guessed or an upper bound. */
 static int is_sure(const struct memory *m)
 {
-	return m->processes <= 1 && m->mapped == 0 && m->hidden == 0;
+	return m->processes <= 1 && m->mapped == 0 && m->shmem == 0;
 }
 
-/* Returns what is used at most; a new peak, or a limit that seems broken, is counted exactly. */
+/* Returns an upper bound of what is used. Counts exactly at a new peak and above the limit. */
 static uint64_t note_memory(struct init *in, struct memory *m)
 {
 	uint64_t total = memory_total(m), limit = in->limits.memory_bytes;
 	int is_peak = total > watch.quick_peak + watch.quick_peak / 16 + MIB;
-	/* The reader is a task, too, and must not take the command's last one for a figure. A
-	 * control group knows the peak itself. */
+	/* The exact count needs a task, and must not take the command's last one for a figure.
+	 * A control group knows the peak itself. */
 	int has_room = in->cgroup_fds[0] < 0 &&
 		       (!in->limits.procs || m->tasks + 2 < in->limits.procs);
 
-	/* Looking closely takes time, in which a run that is over its limit goes on. */
+	/* An exact count takes time, in which a run that is over its limit goes on. */
 	if (limit && memory_least(m) > limit) {
 		total = memory_least(m);
 	} else if (!is_sure(m)) {
@@ -112,15 +117,15 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 			return total;
 		if (total > watch.quick_peak)
 			watch.quick_peak = total;
-		switch (reader_count(in, m)) {
-		case READER_DONE:
+		switch (exact_count(in, m)) {
+		case EXACT_DONE:
 			total = memory_total(m);
 			break;
-		case READER_LATE: /* then everything counts in full, but not as a figure */
+		case EXACT_LATE: /* the upper bound decides, but is no figure for the receipt */
 			if (!limit || total <= limit)
 				return total;
 			break;
-		case READER_INTERRUPTED:
+		case EXACT_INTERRUPTED:
 			return limit && total > limit ? limit : total;
 		}
 	}
@@ -131,8 +136,8 @@ static uint64_t note_memory(struct init *in, struct memory *m)
 
 static void count_tree(struct init *in, uint64_t now)
 {
-	/* On a busy machine counting may take long, but it costs no more. */
-	uint64_t began_ns = rest_clock(0), total_ram, used, limit = in->limits.memory_bytes;
+	/* CPU time, not elapsed time: on a busy machine counting takes longer but costs no more. */
+	uint64_t began_ns = idle_clock(0), total_ram, used, limit = in->limits.memory_bytes;
 	struct memory m;
 
 	memory_quick(in, &m);
@@ -141,7 +146,7 @@ static void count_tree(struct init *in, uint64_t now)
 	used = note_memory(in, &m);
 	note_disk(in);
 	watch.counted_at_ns = now;
-	watch.count_cost_ns = rest_clock(0) - began_ns;
+	watch.count_cost_ns = idle_clock(0) - began_ns;
 	watch.free_then = memory_free(&total_ram);
 	watch.is_tight = watch.free_then < total_ram / 32 + 4 * slack(in);
 	if (limit && used > limit)
@@ -150,7 +155,7 @@ static void count_tree(struct init *in, uint64_t now)
 		watch.margin = limit - used + slack(in);
 }
 
-/* The number that the newest process got. */
+/* The pid of the newest process. */
 static uint64_t newest_process(struct init *in)
 {
 	char text[LOADAVG_MAX];
@@ -165,15 +170,15 @@ static uint64_t newest_process(struct init *in)
 }
 
 /*
- * Free memory may stay the same while the tree grows, because others give some back. But nobody can
- * fill memory without time on a CPU, and nobody unknown can have had any unless a process was made.
- * (Without a pid namespace processes are made all the time, by others.)
+ * Free memory may stay the same while the tree grows, because other programs free some. But filling
+ * memory takes CPU time, and only a new process can have used CPU time that was not seen. (Without
+ * a pid namespace other programs make processes all the time, so that says nothing.)
  */
 static int may_have_grown(struct init *in, uint64_t now)
 {
 	if (now - watch.counted_at_ns < GROWN_NS)
 		return 0;
-	if (rest_used_ns() * WRITE_BYTES_PER_NS > watch.margin / 2)
+	if (idle_used_ns() * WRITE_BYTES_PER_NS > watch.margin / 2)
 		return 1;
 	return in->plan->level == PLAN_LEVEL_NAMESPACES && watch.margin < 4 * slack(in) &&
 	       newest_process(in) != watch.newest;
@@ -186,7 +191,7 @@ static void watch_memory(struct init *in, uint64_t now)
 
 	often = least(often < COUNT_NS ? COUNT_NS : often, COUNT_MAX_NS);
 	if (free_now + watch.margin / 2 < watch.free_then ||
-	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !rest_since(watch.noted)) ||
+	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !idle_since(watch.noted)) ||
 	    may_have_grown(in, now)) {
 		watch.newest = newest_process(in);
 		count_tree(in, now);
@@ -209,7 +214,7 @@ static void look_around(struct init *in, uint64_t now)
 	watch.look_at_ns = now + watch.look_ns;
 }
 
-/* CPUs that the tree can use: it may take back what a mask of the caller's left out. */
+/* CPUs that the tree can use. It can widen the caller's affinity mask, so that does not count. */
 static uint64_t count_cpus(void)
 {
 	uint64_t mask[16] = { 0 }, all[16], n_cpus = 0;
@@ -226,8 +231,8 @@ static uint64_t count_cpus(void)
 }
 
 /*
- * Our turns are short and must come soon. Since Linux 6.12 that can be said: a short slice is an
- * early deadline. Other kernels do not listen.
+ * Our turns are short and must come soon. Since Linux 6.12 a short slice means an early deadline;
+ * other kernels ignore it.
  */
 static void ask_for_short_slices(void)
 {
@@ -262,14 +267,14 @@ void watch_start(struct init *in)
 	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
 									 : ~(uint64_t)0;
 	watch.disk_at_ns = in->n_watched ? now + FIRST_LOOK_NS : ~(uint64_t)0;
-	/* There is too much already: the run is not worth a moment. */
+	/* There is too much already: check at once. */
 	if (in->n_watched && disk_is_over())
 		watch.disk_at_ns = now;
 }
 
 /*
- * A limit that nobody can watch does not hold. A machine that is short of files or memory for a
- * moment is given that moment.
+ * A limit that cannot be checked is not enforced, so the run must end. A few failures are allowed:
+ * the machine may be short of files or memory for a moment.
  */
 static void note_blindness(struct init *in)
 {
@@ -301,8 +306,8 @@ uint64_t watch_tick(struct init *in)
 	if (now >= watch.look_at_ns)
 		look_around(in, now);
 	note_blindness(in);
-	/* Who can wait may as well come earlier: one wake-up does for both. */
-	if (cpu_is_at_rest())
+	/* An early look at the CPU does no harm: one wake-up serves both. */
+	if (cpu_is_idle())
 		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
 	next = least(least(watch.memory_at_ns, watch.cpu_at_ns),
 		     least(watch.look_at_ns, watch.disk_at_ns));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Directories whose content is held to limits.disk (disk.c): found while the view is built, and
- * kept open, so that nothing the tree does later can put something else in their place.
+ * Directories under limits.disk (disk.c): found while the view is built, and kept open, so that
+ * nothing the tree does later can replace them.
  */
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
@@ -14,13 +14,13 @@
 #include "init/mount_ops.h"
 #include "init/watch/watch.h"
 
-long disk_take_layers(struct init *in, int dir_fd)
+long disk_take_upper(struct init *in, int dir_fd)
 {
 	long fd = raw4(__NR_openat, dir_fd, "upper",
 		       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 
 	if (fd >= 0)
-		in->layer_fd = (int)fd;
+		in->upper_fd = (int)fd;
 	return fd < 0 ? fd : 0;
 }
 
@@ -33,20 +33,20 @@ static long note_device(int fd, uint64_t *ret)
 	return r;
 }
 
-static struct watched *add_watched(struct init *in, const char *path, int fd, int is_own)
+static struct watched_dir *add_watched(struct init *in, const char *path, int fd, int is_private)
 {
-	struct watched *w;
+	struct watched_dir *w;
 
 	if (in->n_watched == WATCHED_MAX)
 		return 0;
 	w = &in->watched[in->n_watched++];
-	*w = (struct watched){ .fd = fd, .path = path, .is_own = is_own };
+	*w = (struct watched_dir){ .fd = fd, .path = path, .is_private = is_private };
 	return w;
 }
 
-long disk_take_own(struct init *in, int object_fd, const char *path)
+long disk_take_private(struct init *in, int object_fd, const char *path)
 {
-	struct watched *w;
+	struct watched_dir *w;
 	long r, fd;
 
 	if (!in->limits.disk_bytes)
@@ -65,8 +65,8 @@ long disk_open(struct init *in)
 {
 	const struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC,
 				      .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
-	int is_copy = in->layer_fd < 0;
-	struct watched *w;
+	int is_copy = in->upper_fd < 0;
+	struct watched_dir *w;
 	struct spot at;
 	const char *path;
 	long fd, r;
@@ -80,7 +80,7 @@ long disk_open(struct init *in)
 		  sizeof(how));
 	if (fd < 0)
 		return fd;
-	w = add_watched(in, path, is_copy ? (int)fd : in->layer_fd, 0);
+	w = add_watched(in, path, is_copy ? (int)fd : in->upper_fd, 0);
 	if (!w)
 		return -EINVAL;
 	r = note_device((int)fd, &w->devs[0]);
