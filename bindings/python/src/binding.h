@@ -5,10 +5,10 @@
  * Limited API of Python 3.9, so one file serves 3.9 and everything after it. There is no static
  * state: each interpreter of a process has a module of its own, and each object knows its module.
  *
- * Locks. The fields of an object are guarded by the GIL. Whatever may wait, or takes long, runs
- * without the GIL; an object's own mutex is taken only by threads that have let go of the GIL and
- * is given back before they take it again, except in callbacks that the library makes (workspaces),
- * where the order is mutex, then GIL, for everybody.
+ * Locks. The GIL guards the fields of an object. Calls that may wait, or take long, run without the
+ * GIL. A thread takes an object's mutex only without the GIL, and releases it before it takes the
+ * GIL again, except in callbacks that the library makes (workspaces): there the order is mutex,
+ * then GIL, in every thread.
  *
  * Fork. A run and a launcher belong to the process that made them. In a forked child each method
  * raises, and freeing the object leaves everything as it is, since another thread of the parent may
@@ -55,6 +55,8 @@ PyObject *text_of_n(const char *text, size_t len);
 PyObject *take_text(char *text);
 /* Puts @value (a new reference, or NULL with the exception set) into @dict. */
 int put(PyObject *dict, const char *key, PyObject *value);
+/* The same at the end of @list. */
+int append(PyObject *list, PyObject *value);
 /* A path or name as bytes; None and NULL give NULL in *ret. 0, or -1 with the exception set. */
 int path_bytes(PyObject *value, const char *what, PyObject **ret);
 /* An open descriptor from an int (no bool). -1 with the exception set. */
@@ -81,7 +83,7 @@ int add_type(PyObject *module, PyType_Spec *spec, PyObject **ret);
 
 extern PyType_Spec policy_spec, launcher_spec, run_spec, workspace_spec;
 
-/* A policy that nobody changes any more; shared between its object and the calls that use it. */
+/* A policy that does not change any more, shared by its object and the calls that use it. */
 struct policy_box {
 	struct cordon_policy *policy;
 	size_t refs; /* guarded by the GIL */

@@ -96,7 +96,7 @@ static int strings_finish(struct strings *s)
 	return 0;
 }
 
-static int append(PyObject *list, PyObject *value)
+int append(PyObject *list, PyObject *value)
 {
 	int r = value ? PyList_Append(list, value) : -1;
 

@@ -4,7 +4,7 @@
 
 #include "binding.h"
 
-/* What comes as plain numbers and flags. */
+/* Numbers and flags. */
 struct numbers {
 	long long wall_ms, memory_bytes;
 	int keep_orphans, terminal, rows, cols, net_log_fd, workspace_changes, files;
@@ -26,7 +26,7 @@ static int parse_data(struct start_call *call, PyObject *value)
 		Py_INCREF(value);
 		call->data = value;
 	} else {
-		/* What can change under the run's feet is copied. */
+		/* A copy: the caller may change it during the run. */
 		view = PyMemoryView_FromObject(value);
 		call->data = view ? PyBytes_FromObject(view) : NULL;
 		Py_XDECREF(view);
@@ -154,8 +154,8 @@ static int parse_paths(struct start_call *call, const struct given *g)
 }
 
 /*
- * While a workspace is copied: a person's ctrl-C ends it, and whoever wants to hear of it does. An
- * exception stays where it is until start() returns.
+ * While a workspace is copied: ctrl-C ends it, and the caller's function hears of it. An exception
+ * stays set until start() returns.
  */
 static int progress(void *arg, uint64_t files, uint64_t bytes)
 {

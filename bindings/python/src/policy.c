@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Policy objects. A change is made to a copy, which then takes the place of the old policy: a run
- * that is just being started from the old one is not disturbed, a change that fails changes
- * nothing, and nobody has to wait. A policy is plain memory, so it may be used after fork.
+ * Policy objects. A change is made to a copy, which then replaces the old policy: a run that is
+ * just being started from the old one is not disturbed, a change that fails changes nothing, and no
+ * thread waits. A policy is plain memory, so it may be used after fork.
  */
 #include <string.h>
 
@@ -107,8 +107,7 @@ static void policy_dealloc(PyObject *object)
 	Py_DECREF(type);
 }
 
-/* If another thread changed the policy meanwhile, the change is made once more, to what is there
- * now. */
+/* If another thread changed the policy meanwhile, the change is made again, to the new one. */
 static PyObject *apply(struct policy_object *self, const struct change *change)
 {
 	for (;;) {

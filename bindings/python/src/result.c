@@ -13,7 +13,7 @@ static PyObject *unsigned_of(uint64_t value)
 	return PyLong_FromUnsignedLongLong(value);
 }
 
-/* With three decimals, as the receipt has it, so that both tell the same. */
+/* Rounded to three decimals, as in the receipt. */
 static PyObject *ms_of(double value)
 {
 	uint64_t thousandths;
@@ -56,11 +56,8 @@ PyObject *names_list(const char *const *names)
 	PyObject *list = PyList_New(0);
 
 	for (; list && names && *names; names++) {
-		PyObject *name = text_of(*names);
-
-		if (!name || PyList_Append(list, name) < 0)
+		if (append(list, text_of(*names)) < 0)
 			Py_CLEAR(list);
-		Py_XDECREF(name);
 	}
 	return list;
 }
@@ -74,9 +71,8 @@ PyObject *published_list(const struct cordon_published *p, size_t n)
 					       text_of(p[i].protocol), (int)p[i].host_port,
 					       (int)p[i].port);
 
-		if (!item || PyList_Append(list, item) < 0)
+		if (append(list, item) < 0)
 			Py_CLEAR(list);
-		Py_XDECREF(item);
 	}
 	return list;
 }
@@ -91,9 +87,8 @@ static PyObject *published_dicts(const struct cordon_result *res)
 					       text_of(p->address), "host_port", (int)p->host_port,
 					       "protocol", text_of(p->protocol));
 
-		if (!item || PyList_Append(list, item) < 0)
+		if (append(list, item) < 0)
 			Py_CLEAR(list);
-		Py_XDECREF(item);
 	}
 	return list;
 }
@@ -108,9 +103,8 @@ static PyObject *denials_of(const struct cordon_result *res)
 					       "target", text_of(d->target), "rule",
 					       text_of(d->rule), "fix", text_of(d->fix));
 
-		if (!item || PyList_Append(list, item) < 0)
+		if (append(list, item) < 0)
 			Py_CLEAR(list);
-		Py_XDECREF(item);
 	}
 	return list;
 }
@@ -134,7 +128,7 @@ static PyObject *usage_of(const struct cordon_result *res)
 	return dict;
 }
 
-static PyObject *held_of(const struct cordon_result *res)
+static PyObject *limits_of(const struct cordon_result *res)
 {
 	PyObject *dict = PyDict_New();
 
@@ -149,7 +143,7 @@ static PyObject *isolation_of(const struct cordon_result *res)
 {
 	return Py_BuildValue("{s:N,s:N,s:N,s:N}", "level", text_of(cordon_level_name(res->level)),
 			     "layers", names_list(res->layers), "missing", names_list(res->missing),
-			     "limits", held_of(res));
+			     "limits", limits_of(res));
 }
 
 PyObject *summary_dict(const struct cordon_summary *s)

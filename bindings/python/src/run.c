@@ -229,8 +229,8 @@ static PyObject *run_notes(PyObject *object, PyObject *unused)
 }
 
 /*
- * A copy of the result, taken while nobody works on the run: with orphans that go on, the rest of
- * it may be filled in later. What it points to lives as long as the run. False: there is none yet.
+ * A copy of the result, taken under the lock: while orphans go on, the rest of it may be filled in
+ * later. What it points to lives as long as the run. False: there is none yet.
  */
 static bool copy_result(struct run_object *self, struct cordon_run *run,
 			struct cordon_result *result, struct cordon_run_workspace *workspace)

@@ -19,7 +19,7 @@ struct run_object {
 	bool is_closed;
 	bool is_done;
 	/* Readable once the run is done: the run's own descriptor wakes only one of two waiting
-	 * threads up for its end. -1 until somebody waits. */
+	 * threads up for its end. -1 until a thread waits. */
 	int done_fd;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Workspace objects: what was changed, and what becomes of it. */
+/* Workspace objects. */
 #include <errno.h>
 #include <unistd.h>
 
@@ -102,15 +102,6 @@ void workspace_end(struct workspace_object *self, struct workspace_call *call)
 	PyEval_RestoreThread(call->thread);
 }
 
-/* Adds a new reference to a list, unless something went wrong before; then nothing matters. */
-static int collect(PyObject *list, PyObject *item)
-{
-	int r = item ? PyList_Append(list, item) : -1;
-
-	Py_XDECREF(item);
-	return r;
-}
-
 struct collector {
 	PyThreadState **thread;
 	PyObject *list;
@@ -122,7 +113,7 @@ static int collect_change(void *arg, const struct cordon_change *change)
 	int r;
 
 	PyEval_RestoreThread(*c->thread);
-	r = PyErr_CheckSignals() < 0 ? -1 : collect(c->list, workspace_change_dict(change));
+	r = PyErr_CheckSignals() < 0 ? -1 : append(c->list, workspace_change_dict(change));
 	*c->thread = PyEval_SaveThread();
 	return r;
 }

@@ -61,20 +61,15 @@ static PyObject *told_dict(const struct cordon_change *change, int outcome,
 			     text_of(has_error && err->hint[0] ? err->hint : NULL));
 }
 
-/* It cannot stop a commit; an exception waits until that is finished. */
+/* A callback cannot stop a commit; an exception waits until that is finished. */
 static void on_told(void *arg, const struct cordon_change *change, int outcome,
 		    const struct cordon_error *err)
 {
 	struct commit_call *c = arg;
 
 	PyEval_RestoreThread(c->call.thread);
-	if (!PyErr_Occurred()) {
-		PyObject *dict = told_dict(change, outcome, err);
-
-		if (dict)
-			PyList_Append(c->told, dict);
-		Py_XDECREF(dict);
-	}
+	if (!PyErr_Occurred())
+		append(c->told, told_dict(change, outcome, err));
 	c->call.thread = PyEval_SaveThread();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All workspaces of a user: listing and clearing up. And how their parts look as dicts. */
+/* All workspaces of a user: listing and clearing up. Also their parts as dicts. */
 #include <stdio.h>
 
 #include "workspace.h"
@@ -81,19 +81,15 @@ struct list_call {
 static int on_info(void *arg, const struct cordon_workspace_info *info)
 {
 	struct list_call *c = arg;
-	PyObject *item;
-	int r = -1;
+	int r;
 
 	PyEval_RestoreThread(c->thread);
-	item = PyErr_CheckSignals() < 0 ? NULL : workspace_info_dict(info);
-	if (item)
-		r = PyList_Append(c->list, item);
-	Py_XDECREF(item);
+	r = PyErr_CheckSignals() < 0 ? -1 : append(c->list, workspace_info_dict(info));
 	c->thread = PyEval_SaveThread();
 	return r;
 }
 
-/* It cannot stop anything; an exception waits until the rest is done. */
+/* A callback cannot stop anything here; an exception waits until the rest is done. */
 static void on_removed(void *arg, const struct cordon_workspace_info *info, const char *why)
 {
 	struct list_call *c = arg;
@@ -109,27 +105,17 @@ static void on_removed(void *arg, const struct cordon_workspace_info *info, cons
 	c->thread = PyEval_SaveThread();
 }
 
-static PyObject *finish(PyObject *module, struct list_call *c, int r,
-			const struct cordon_error *err)
+/* Lists all workspaces, or with @gc removes some of them and lists those. */
+static PyObject *collect(PyObject *module, PyObject *state_dir, struct cordon_gc_options *gc)
 {
-	if (r < 0)
-		raise_unless_set(module, err);
-	if (PyErr_Occurred())
-		Py_CLEAR(c->list);
-	return c->list;
-}
-
-PyObject *module_workspace_list(PyObject *module, PyObject *args, PyObject *kwargs)
-{
-	static char *names[] = { "state_dir", NULL };
 	struct cordon_error err = CORDON_ERROR_INIT;
-	PyObject *state_dir = NULL, *bytes = NULL;
 	struct list_call c;
+	PyObject *bytes;
 	const char *dir;
+	uint64_t n;
 	int r;
 
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:workspace_list", names, &state_dir) ||
-	    path_bytes(state_dir, "state_dir", &bytes) < 0)
+	if (path_bytes(state_dir, "state_dir", &bytes) < 0)
 		return NULL;
 	dir = bytes ? PyBytes_AsString(bytes) : NULL;
 	c.list = PyList_New(0);
@@ -138,22 +124,37 @@ PyObject *module_workspace_list(PyObject *module, PyObject *args, PyObject *kwar
 		return NULL;
 	}
 	c.thread = PyEval_SaveThread();
-	r = cordon_workspace_list(dir, on_info, &c, &err);
+	if (gc) {
+		gc->told = on_removed;
+		gc->arg = &c;
+		r = cordon_workspace_gc(dir, gc, &n, &err);
+	} else {
+		r = cordon_workspace_list(dir, on_info, &c, &err);
+	}
 	PyEval_RestoreThread(c.thread);
 	Py_XDECREF(bytes);
-	return finish(module, &c, r, &err);
+	if (r < 0)
+		raise_unless_set(module, &err);
+	if (PyErr_Occurred())
+		Py_CLEAR(c.list);
+	return c.list;
+}
+
+PyObject *module_workspace_list(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+	static char *names[] = { "state_dir", NULL };
+	PyObject *state_dir = NULL;
+
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|O:workspace_list", names, &state_dir))
+		return NULL;
+	return collect(module, state_dir, NULL);
 }
 
 PyObject *module_workspace_gc(PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "state_dir", "older_than", "dry_run", NULL };
 	struct cordon_gc_options options = CORDON_GC_OPTIONS_INIT;
-	struct cordon_error err = CORDON_ERROR_INIT;
-	PyObject *state_dir = NULL, *older_than = Py_None, *bytes = NULL;
-	struct list_call c;
-	const char *dir;
-	uint64_t n;
-	int r;
+	PyObject *state_dir = NULL, *older_than = Py_None;
 
 	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOp:workspace_gc", names, &state_dir,
 					 &older_than, &options.dry_run))
@@ -167,19 +168,5 @@ PyObject *module_workspace_gc(PyObject *module, PyObject *args, PyObject *kwargs
 			return NULL;
 		}
 	}
-	if (path_bytes(state_dir, "state_dir", &bytes) < 0)
-		return NULL;
-	dir = bytes ? PyBytes_AsString(bytes) : NULL;
-	c.list = PyList_New(0);
-	if (!c.list) {
-		Py_XDECREF(bytes);
-		return NULL;
-	}
-	options.told = on_removed;
-	options.arg = &c;
-	c.thread = PyEval_SaveThread();
-	r = cordon_workspace_gc(dir, &options, &n, &err);
-	PyEval_RestoreThread(c.thread);
-	Py_XDECREF(bytes);
-	return finish(module, &c, r, &err);
+	return collect(module, state_dir, &options);
 }
