@@ -39,7 +39,7 @@ class CordonEnvironment(BaseEnvironment):
         self.is_initialized = False
 
     def __reduce__(self) -> Any:
-        """Agents are copied and sent elsewhere: the settings go along, the sandbox stays."""
+        """For agents that are copied or pickled: the settings go along, the sandbox stays."""
         return _rebuild, (type(self), self._arguments)
 
     @property
@@ -78,12 +78,12 @@ class CordonEnvironment(BaseEnvironment):
         return await self._sandbox.files.read(await self._inside(path))
 
     async def write_file(self, path: Union[str, PathLike[str]], content: Union[str, bytes]) -> None:
-        # First of all: what cannot be written must not empty the file that is there.
+        # Checked first: data that cannot be written must not empty an existing file.
         data = content.encode("utf-8") if isinstance(content, str) else bytes(memoryview(content))
         await self._sandbox.files.write(await self._inside(path), data)
 
     async def _inside(self, path: Union[str, PathLike[str]]) -> str:
-        """Tools work in the working directory. What code inside reaches is the policy's business;
+        """Tools work in the working directory. The policy decides what code inside reaches;
         the file is opened in the sandbox, so a link changed meanwhile leads nowhere else."""
         found = await self._sandbox.files.realpath(path)
         if not Path(found).is_relative_to(self._sandbox.workdir):

@@ -22,8 +22,8 @@ _REQUIREMENT = re.compile(
     rf"(?:{_VERSION}(?: *,{_VERSION})*)?"
 )
 
-# Runs inside the sandbox, with the interpreter whose packages are in question. Its answer is what
-# code inside says about itself: the host believes it only for runs in the same sandbox.
+# Runs inside the sandbox, with the interpreter whose packages are asked for. Code inside can forge
+# the answer, so the host uses it only for runs in the same sandbox.
 _PREPARE = r"""
 import importlib.metadata, importlib.util, json, os, re, subprocess, sys
 install, wanted = sys.argv[1] == "install", sys.argv[2:]
@@ -80,7 +80,7 @@ def remark(result: Result, cut: bool = True) -> str:
     """What to tell a model besides the program's own output: nothing, if it simply ended.
 
     A run that was ended by a limit or refused something says what happened and which setting
-    would change it, since a bare status such as 137 is nothing a model can act on. Output that is not
+    would change it, since a model cannot act on a bare status such as 137. Output that is not
     complete says so, unless the adapter does that itself (`cut=False`).
     """
     lines = []

@@ -22,7 +22,7 @@ class CordonBaseTool(BaseTool):
     """What the tools here have in common: a policy, and the life of a sandbox.
 
     By default each call has a sandbox of its own. `persistent=True` keeps one for all calls of this
-    tool, until `close()` or the end of the process. `sandbox_id` uses one that somebody else made,
+    tool, until `close()` or the end of the process. `sandbox_id` uses one that exists already,
     and never closes it. `policy` is a `cordon.Policy`, a dict, a preset's name or a policy file; the
     fields below it and `settings` (any other setting of `cordon.Sandbox`) come on top.
     """

@@ -17,8 +17,8 @@ from cordon import Policy, Sandbox
 
 from . import _common
 
-# The other half, inside: makes the tool again from its class and its fields, runs it, and answers
-# with JSON. What the tool prints goes to standard error; nothing of it is taken for the answer.
+# Runs inside: makes the tool again from its class and its fields, runs it, and answers with JSON.
+# Output of the tool goes to standard error, so that it cannot pass for the answer.
 _CHILD = r"""
 import asyncio, functools, importlib, importlib.util, json, os, sys
 answer = os.fdopen(os.dup(1), "w")
@@ -64,7 +64,7 @@ class SandboxedTool(BaseTool):
         job = json.dumps({**self._job, "arguments": kwargs})
         with self._make() as sandbox:
             result = sandbox.run([sys.executable, "-c", _CHILD], stdin=job, cwd=sandbox.workdir)
-        if result.truncated.stdout:  # what is kept may still look like an answer
+        if result.truncated.stdout:  # the part that was kept may still look like an answer
             raise RuntimeError(f"{self.name}: its answer is longer than max_output_bytes")
         try:
             answer = json.loads(result.stdout)

@@ -20,7 +20,7 @@ from ._tools import Async, open_sandbox, limit_for
 
 
 def _error(error: Optional[BaseException]) -> Any:
-    """deepagents' word for what went wrong with one file."""
+    """The error code of deepagents for one file."""
     if error is None:
         return None
     for kind, word in (
@@ -84,7 +84,7 @@ class CordonSandbox(BaseSandbox):  # type: ignore[misc,unused-ignore]
             timeout = self._timeout
         if timeout < 0:
             raise ValueError(f"timeout must not be negative, got {timeout}")
-        # 0 is deepagents' word for none
+        # 0 means none to deepagents
         return {
             "timeout": limit_for(self.sandbox, "limits.wall", timeout or math.inf),
             "max_output": limit_for(self.sandbox, "limits.output", self._max_output),

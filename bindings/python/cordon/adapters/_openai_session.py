@@ -2,9 +2,8 @@
 """The sandbox client of the OpenAI Agents SDK (part of `cordon.adapters.openai_agents`).
 
 The SDK's local session keeps the workspace in a directory of the host, and its file operations
-walk there by descriptor and never through a link. What it lacks on Linux is a border around the
-commands: this session runs them in a sandbox in which that directory, at its own path, is all they
-can write.
+walk there by descriptor and never through a link. On Linux it does not confine commands: this
+session runs them in a sandbox in which that directory, at its own path, is all they can write.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ._tools import Async, cut_note, limit_for, open_endless, passed
 # The SDK's own list of harmless variables, without those that name directories of the host.
 ENVIRONMENT = frozenset(base._HOST_ENVIRONMENT_ALLOWLIST - {"PATH", "TMPDIR"})
 _OUTPUT_MAX = 16 * 1024 * 1024
-# With this the launcher tidies a terminal when the command has ended: for eyes, not for models.
+# The launcher ends terminal output with this, to tidy the screen. Models do not need it.
 _TIDY = (b"\x18\x1b7\x1b[?1049l", b"\x1b[?1015l")
 _terminal: contextvars.ContextVar[bool] = contextvars.ContextVar("terminal", default=False)
 
@@ -88,7 +87,7 @@ class CordonSandboxSession(ArchivingSession):
 
     @_host_environment_allowlist.setter
     def _host_environment_allowlist(self, names: Optional[FrozenSet[str]]) -> None:
-        # None is the SDK's word for "all of them": not with commands that nobody trusts.
+        # None means "all of them" to the SDK: too much for untrusted commands.
         self._allowed = ENVIRONMENT if names is None else names
 
     def sandbox(self) -> Sandbox:
@@ -102,7 +101,7 @@ class CordonSandboxSession(ArchivingSession):
                     **self._settings,
                 }
                 if self.state.workspace_root_owned:
-                    # Nobody else works in a temporary directory: `git init` and the like are fine.
+                    # A temporary directory is not shared: `git init` and the like are fine.
                     settings.setdefault("fs_protect", False)
                 for path, read_only in grants:
                     key = "fs_read" if read_only else "fs_write"
@@ -121,7 +120,7 @@ class CordonSandboxSession(ArchivingSession):
         """
         if workspace and Path(self.state.manifest.root).is_dir():
             box = self.sandbox()
-            self._async.close()  # nothing that still runs puts anything there again
+            self._async.close()  # so that no process can put anything there again
             box.run("chmod -R u+rwx . ; find . -mindepth 1 -delete", merge=True)
         with self._box_lock:
             had, self._box = self._box, None
@@ -186,7 +185,7 @@ class CordonSandboxSession(ArchivingSession):
             env.clear()
             env.update(launcher)
         for port in self.state.exposed_ports:
-            if _is_free(port):  # a running command of this session has it otherwise
+            if _is_free(port):  # a running command of this session may have it
                 flags += ["--publish", f"{port}:{port}"]
         if _terminal.get():
             flags.append("--interactive")

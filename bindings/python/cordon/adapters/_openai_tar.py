@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Archives of a workspace as the OpenAI Agents SDK restores them, read and unpacked inside.
 
-The SDK's own session looks at an entry and opens it by its path then. A command that puts a link
-there in between has the host read or write what the link leads to.
+The SDK's own session checks an entry and then opens it by its path. A command that puts a link there
+in between makes the host read or write the link's target.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def repack(raw: bytes, *, root: Path, skip: Iterable[Union[str, Path]]) -> io.By
 
 def unpack_ops(tar: tarfile.TarFile, root: str) -> "fileops.Op[None]":
     """What the sandbox has to do to unpack an archive that was checked: directories and files, and
-    links at the end. What has one of the names already is replaced, never written through."""
+    links at the end. Existing files are replaced, never written through."""
     ops: List["fileops.Op[None]"] = []
     links: List[Tuple[str, str]] = []
     for member in tar.getmembers():

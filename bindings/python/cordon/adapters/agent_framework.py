@@ -141,7 +141,7 @@ class CordonShellExecutor(LocalShellTool):
 
 
 class _Session(ShellSession):
-    """The framework's session, which bounds what it keeps of standard output but not of errors."""
+    """The framework's session limits what it keeps of standard output; this one of errors, too."""
 
     async def _reader(
         self, stream: asyncio.StreamReader, buf: bytearray, *, is_stdout: bool

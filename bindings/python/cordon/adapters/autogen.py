@@ -63,7 +63,7 @@ class CordonCommandLineCodeExecutorConfig(LocalCommandLineCodeExecutorConfig):
 
 
 class _Temporary:
-    """A directory to be removed whatever the code made of it, its links and modes in particular."""
+    """A directory that is removed whatever links and modes the code left in it."""
 
     def __init__(self) -> None:
         base = tempfile.mkdtemp(prefix="cordon-")
@@ -135,7 +135,7 @@ class CordonCommandLineCodeExecutor(LocalCommandLineCodeExecutor):
                 environment = os.path.dirname(os.path.abspath(self._virtual_env_context.bin_path))
                 policy = policy.merged(fs_read=[environment])
             self._sandbox = AsyncSandbox(policy, workdir=self.work_dir)
-            # The directory itself, before any code had the chance to put another one in its place.
+            # Opened before any code can put another directory in its place.
             self._dir = os.open(self.work_dir, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             weakref.finalize(self._sandbox, os.close, self._dir)
         return self._sandbox
@@ -194,7 +194,7 @@ class CordonCommandLineCodeExecutor(LocalCommandLineCodeExecutor):
         return await self.sandbox.run(command, env=env, timeout=timeout)
 
     async def _run_block(self, name: str, code: str, language: str) -> Result:
-        # Written with the rights of the code inside: a link it left behind leads nowhere else.
+        # Written with the rights of the code inside, so its links cannot lead elsewhere.
         await self.sandbox.files.write(name, code)
         path = str(self.work_dir.resolve() / name)
         if language == "python":
@@ -252,7 +252,7 @@ class CordonCommandLineCodeExecutor(LocalCommandLineCodeExecutor):
 
     async def _remove(self, name: str) -> None:
         try:
-            if os.sep in name:  # what is above it is the code's to exchange: not from outside
+            if os.sep in name:  # the code may replace directories above it: not from outside
                 await self.sandbox.files.remove(name, missing_ok=True)
             else:
                 Path(f"/proc/self/fd/{self._dir}", name).unlink(missing_ok=True)

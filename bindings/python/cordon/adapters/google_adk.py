@@ -87,7 +87,7 @@ class CordonCodeExecutor(BaseCodeExecutor):
         )
 
     def _error(self, result: Result) -> str:
-        """Text here is what marks an execution as failed: a warning in one that ended well is none."""
+        """ADK takes text here for a failure, so warnings of a successful run are left out."""
         if result.ok:
             return ""
         text = stderr_text(result)

@@ -58,7 +58,7 @@ class CordonSandboxEnvironment(SandboxEnvironment):
     def __init__(self, config: Optional[CordonConfig] = None) -> None:
         super().__init__()
         settings = (config or CordonConfig()).model_dump()
-        # Kept: a run with --no-sandbox-cleanup wants to look at it afterwards.
+        # Kept for --no-sandbox-cleanup, which shows it afterwards.
         self.sandbox = AsyncSandbox(settings.pop("policy"), keep=True, **settings)
         self._users: Optional[frozenset[str]] = None
 
@@ -122,7 +122,7 @@ class CordonSandboxEnvironment(SandboxEnvironment):
         slots = limited("cordon", 2 * (os.cpu_count() or 1)) if concurrency else _no_limit()
         async with slots:
             with _unavailable():
-                # A timeout here is the command's own doing, so a second try would not help. What
+                # The command caused the timeout, so a second try would not help. What
                 # a command leaves running stays, as in a container: Inspect's own helper does.
                 allowed = limits(self.sandbox.policy, timeout, limit)
                 result = await self.sandbox.run(

@@ -61,7 +61,7 @@ class CordonEnvironment:
     def execute(
         self, action: dict[str, Any], cwd: str = "", *, timeout: Optional[float] = None
     ) -> dict[str, Any]:
-        """The outcome of a command. Errors are told, never raised; only the submission is."""
+        """The outcome of a command. Errors are part of it; only the submission is raised."""
         allowed = limits(self.sandbox.policy, timeout or self.config.timeout, None)
         try:
             result = self.sandbox.run(
@@ -70,7 +70,7 @@ class CordonEnvironment:
                 merge=True,
                 **allowed,
             )
-        except Exception as e:  # the agent goes on: its model reads what went wrong
+        except Exception as e:  # the agent goes on, and its model reads the error
             return _failed("", e, f"An error occurred while executing the command: {e}")
         if result.timed_out:
             seconds = result.duration_ms / 1000

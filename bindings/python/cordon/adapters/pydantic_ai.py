@@ -28,7 +28,7 @@ class CordonWorkspace(AbstractCapability[AgentDepsT]):
     """Gives every run of an agent a sandboxed workspace; arguments as of the backend.
 
     A run that continues a conversation continues in its sandbox. `read_only` refuses commands and
-    changes by the workspace's interface; what the sandbox itself may do is the policy's business.
+    changes by the workspace's interface; the policy decides what the sandbox itself may do.
     """
 
     def __init__(
