@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Private files between runs: who has them, who removes them, and that nobody else does."""
+"""Private files between runs: how long they live, and what removes them."""
 
 import gc
 import os
@@ -7,6 +7,7 @@ import stat
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -213,6 +214,22 @@ def test_first_use_by_many_threads_makes_one(sandboxes):
     assert sorted(int(out) for _, out in got) == list(range(20))
     assert len(box.run("cat /tmp/all").stdout.split()) == 20
     box.close()
+
+
+def test_no_thread_sees_a_private_directory_that_is_not_complete(monkeypatch):
+    furnish = cordon.view.PrivateDir._furnish
+
+    def slowly(self, path):
+        time.sleep(0.5)
+        furnish(self, path)
+
+    monkeypatch.setattr(cordon.view.PrivateDir, "_furnish", slowly)
+    with cordon.Sandbox() as box, ThreadPoolExecutor() as pool:
+        first = pool.submit(box.start)
+        while not cordon.store.listing() and not first.done():
+            time.sleep(0.01)
+        assert box.run("true").ok
+        first.result()
 
 
 def test_close_while_others_run(sandboxes):

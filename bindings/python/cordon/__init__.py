@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cordon: run code that nobody vouches for.
+"""Cordon: run untrusted code in a sandbox.
 
 >>> import cordon
 >>> cordon.Sandbox().run("echo hello").stdout
@@ -15,20 +15,9 @@ from ._cordon import __version__
 from ._native import Check, CheckItem, check, command
 from .confine import confine
 from .errors import (
-    ClosedError,
-    CommandNotFoundError,
-    CordonError,
-    NotExecutableError,
-    PathError,
-    PolicyError,
-    RunError,
-    SetupError,
-    StateError,
-    SystemCallError,
-    TimeoutExpired,
-    UnsupportedError,
-    UsageError,
-)
+    ClosedError, CommandNotFoundError, CordonError, NotExecutableError, PathError, PolicyError,
+    RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
+)  # fmt: skip
 from .files import FileInfo, Files
 from .job import Endpoint
 from .policy import Env, Fs, Limits, Net, Policy, SandboxConfig
@@ -51,49 +40,13 @@ _LAZY = {
 }
 
 __all__ = [
-    "AsyncFiles",
-    "AsyncProcess",
-    "AsyncSandbox",
-    "Check",
-    "CheckItem",
-    "ClosedError",
-    "CommandNotFoundError",
-    "CordonError",
-    "Denial",
-    "Endpoint",
-    "Env",
-    "FileInfo",
-    "Files",
-    "Fs",
-    "Limits",
-    "Net",
-    "NotExecutableError",
-    "PathError",
-    "Policy",
-    "PolicyError",
-    "Process",
-    "Published",
-    "Result",
-    "RunError",
-    "Sandbox",
-    "SandboxConfig",
-    "SandboxStatus",
-    "SetupError",
-    "StateError",
-    "SystemCallError",
-    "TimeoutExpired",
-    "Truncated",
-    "UnsupportedError",
-    "Usage",
-    "UsageError",
-    "Workspace",
-    "__version__",
-    "check",
-    "command",
-    "confine",
-    "run",
-    "workspaces",
-]
+    "AsyncFiles", "AsyncProcess", "AsyncSandbox", "Check", "CheckItem", "ClosedError",
+    "CommandNotFoundError", "CordonError", "Denial", "Endpoint", "Env", "FileInfo", "Files", "Fs",
+    "Limits", "Net", "NotExecutableError", "PathError", "Policy", "PolicyError", "Process",
+    "Published", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "SetupError",
+    "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
+    "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

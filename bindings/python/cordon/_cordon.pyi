@@ -80,34 +80,8 @@ class Launcher:
         private_dir: Optional[_Word] = None,
         files: bool = False,
     ) -> Run: ...
-    def plan(
-        self,
-        policy: Policy,
-        argv: Iterable[_Word],
-        *,
-        env: Optional[Mapping[Any, Any]] = None,
-        cwd: Optional[_Word] = None,
-        home: Optional[_Word] = None,
-        search_path: Optional[_Word] = None,
-        stdin: Union[None, _Data, int] = None,
-        stdout: Union[str, int] = "capture",
-        stderr: Union[str, int] = "capture",
-        wall_ms: int = 0,
-        memory_bytes: int = 0,
-        keep_orphans: bool = False,
-        terminal: bool = False,
-        rows: int = 0,
-        cols: int = 0,
-        net_log_fd: int = -1,
-        workspace_name: Optional[_Word] = None,
-        workspace_from: Optional[_Word] = None,
-        workspace_changes: bool = False,
-        workspace_progress: Optional[Callable[[int, int], Any]] = None,
-        state_dir: Optional[_Word] = None,
-        private_dir: Optional[_Word] = None,
-        files: bool = False,
-    ) -> str:
-        """What start() would do, as JSON; nothing runs."""
+    def plan(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> str:
+        """What start() would do with these options, as JSON; nothing runs."""
 
     def check(self) -> str:
         """What this machine offers, tried for real, as JSON."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The process's one launcher, and facts about the machine that do not change while it runs."""
+"""The launcher of this process, and facts about the machine that do not change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, Generic, List, Optional, Tuple, TypeVar
 
 from . import _cordon
 from .errors import PathError, UnsupportedError, raise_native
@@ -16,32 +16,39 @@ from .errors import PathError, UnsupportedError, raise_native
 log = logging.getLogger("cordon")
 log.addHandler(logging.NullHandler())
 
-_lock = threading.Lock()
-_launcher: Optional[_cordon.Launcher] = None
+T = TypeVar("T")
 
 
-def launcher() -> _cordon.Launcher:
-    """Made on first use. A forked child gets its own: the parent's would refuse it."""
-    global _launcher
-    got = _launcher
-    if got is not None:
-        return got
-    with _lock:
-        if _launcher is None:
-            try:
-                _launcher = _cordon.Launcher()
-            except _cordon.Error as error:
-                raise_native(error)
-        return _launcher
+class PerProcess(Generic[T]):
+    """An object that a process has one of: made on first use, and anew in a forked child."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._reset()
+        os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._made: Optional[T] = None
+
+    def __call__(self) -> T:
+        made = self._made
+        if made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._make()
+                made = self._made
+        return made
 
 
-def _after_fork() -> None:
-    global _lock, _launcher
-    _lock = threading.Lock()
-    _launcher = None
+def _launcher() -> _cordon.Launcher:
+    try:
+        return _cordon.Launcher()
+    except _cordon.Error as error:
+        raise_native(error)
 
 
-os.register_at_fork(after_in_child=_after_fork)
+launcher = PerProcess(_launcher)
 
 
 def command() -> str:

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Any, AsyncIterator, Mapping, Optional, Sequence, Tuple, Type, Union
+from typing import Any, AsyncIterator, Mapping, Optional, Sequence, Tuple, Union
 
 from .aio_files import AsyncFiles
 from .aio_process import AsyncProcess, open_process
@@ -31,12 +30,7 @@ class AsyncSandbox(Front):
     async def __aenter__(self) -> "AsyncSandbox":
         return await self.start()
 
-    async def __aexit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
     async def start(self) -> "AsyncSandbox":

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class AsyncFiles:
-    """Reads and writes with the sandbox's own rights; see Files for the methods."""
+    """Reads and writes with the rights of a command; see Files."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -124,7 +124,7 @@ class AsyncFiles:
     async def put(
         self, host_path: StrPath, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
     ) -> None:
-        """Copies a file of the host's into the sandbox, with its permission bits; OSError (EFBIG)
+        """Copies a file of the host into the sandbox, with its permission bits; OSError (EFBIG)
         if it is larger than ``limit`` (None: any size)."""
         data, mode = read_source(host_path, limit, self._engine.writable_paths())
         await self.write(path, data, mode=mode)
@@ -132,7 +132,7 @@ class AsyncFiles:
     async def get(
         self, path: StrPath, host_path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
     ) -> None:
-        """Copies a file of the sandbox's to the host; OSError (EFBIG) if it is larger than
+        """Copies a file of the sandbox to the host; OSError (EFBIG) if it is larger than
         ``limit`` (None: any size)."""
         await self._follow(filesteps.copy_out(path, host_path, limit, self._engine.writable_paths))
 

@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Deque, Optional, Tuple, TypeVar, Union
 
 from . import _cordon
+from ._native import PerProcess
 from .engine import Started
 from .result import Result
 
@@ -24,30 +25,19 @@ T = TypeVar("T")
 _FDS_PER_RUN = 10  # at most: the run's own and its pipes
 _FDS_PER_PROCESS = 20  # the same, and pipes with both ends here
 _FDS_RESERVED = 128  # for the rest of the program
-_pool: Optional[ThreadPoolExecutor] = None
 _rooms: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Room]" = (
     weakref.WeakKeyDictionary()
 )
 
 
+@PerProcess
 def _executor() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), "cordon-start")
-    return _pool
-
-
-def _after_fork() -> None:
-    global _pool
-    _pool = None
-
-
-os.register_at_fork(after_in_child=_after_fork)
+    return ThreadPoolExecutor(max(2, min(8, os.cpu_count() or 2)), "cordon-start")
 
 
 class Room:
-    """Open files that runs may still take, first come, first served: otherwise a run that needs many
-    would wait for ever."""
+    """Open files that runs may still take. First come, first served: otherwise a run that needs
+    many could wait for ever."""
 
     def __init__(self, free: int) -> None:
         self._free = free
@@ -92,12 +82,6 @@ class Slot:
         self._room = room
         self._count = count
 
-    async def __aenter__(self) -> None:
-        await self.acquire()
-
-    async def __aexit__(self, *exception: object) -> None:
-        self.release()
-
     async def acquire(self) -> None:
         """Waits for its turn."""
         await self._room.take(self._count)
@@ -105,6 +89,11 @@ class Slot:
     def release(self) -> None:
         """The run is over."""
         self._room.give_back(self._count)
+
+    __aenter__ = acquire
+
+    async def __aexit__(self, *exception: object) -> None:
+        self.release()
 
 
 def room_for_runs() -> int:

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments: what is wrong is said at once and by name, and not by whatever would have
-stumbled over it later."""
+"""Checks arguments early, so that an error names the argument."""
 
 from __future__ import annotations
 
@@ -69,7 +68,7 @@ def variables(name: str, value: Optional[Mapping[str, str]]) -> Dict[str, str]:
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False: of a word like "no" nobody knows which."""
+    """True or False; a word like "no" would be ambiguous."""
     if not isinstance(value, bool):
         raise UsageError(f"{name}: True or False is needed, not {value!r:.40}")
     return value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Languages for run_code(), and putting code into a sandbox's /tmp from outside.
 
-The directory is the guest's: it may hold links and may change under our feet. So everything goes by
-descriptors, each step by one name that is never followed if it is a link.
+The guest controls that directory: it may hold links and change at any time. So everything goes by
+descriptors, one name at a time, and no link is followed.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _parts(path: str) -> List[str]:
 
 
 class Drop:
-    """A directory of our own in a sandbox's /tmp for the time of one run."""
+    """A directory in a sandbox's /tmp that exists for one run."""
 
     def __init__(self, tmp: str) -> None:
         self.name = "cordon-" + secrets.token_hex(8)
@@ -115,10 +115,10 @@ class Drop:
         self._fd = -1
         self._pid = os.getpid()
         if os.lstat(tmp).st_mode & 0o700 != 0o700:
-            os.chmod(tmp, 0o1777)  # the guest took its rights away; the library gives them back too
+            os.chmod(tmp, 0o1777)  # the guest removed permissions; the library restores them, too
         self._tmp = os.open(tmp, flags)
         try:
-            # Made by root, it belongs to the id that the run has, as the directory around it does.
+            # Root gives it to the id of the run, which owns the directory around it.
             st = os.fstat(self._tmp)
             self._owner = (st.st_uid, st.st_gid) if os.geteuid() == 0 else None
             os.mkdir(self.name, 0o700, dir_fd=self._tmp)
@@ -133,7 +133,7 @@ class Drop:
             os.fchown(fd, *self._owner)
 
     def _open_dir(self, parts: Sequence[str]) -> int:
-        """The directory at parts below ours; made as far as it is missing."""
+        """The directory at ``parts`` below this one; made if it is missing."""
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.dup(self._fd)
         try:
@@ -183,7 +183,7 @@ class Drop:
                     os.close(open_fd)
 
     def _remove(self, fd: int, tmp: int) -> None:
-        """What was put there, and the directory if that was all."""
+        """Removes the files made here, then the directory if that leaves it empty."""
         try:
             for *parents, name in self._made:
                 if not parents and name:
@@ -193,14 +193,14 @@ class Drop:
             self._remove_all(tmp)
 
     def _remove_all(self, tmp: int) -> None:
-        """The guest left more there, of whatever shape. It is moved out of its sight, and removed
-        the way private directories are."""
+        """The guest left more there. Moves everything out of its reach, and removes it the way
+        private directories are removed."""
         trash = os.path.join(self._outer, "." + secrets.token_hex(8))
         try:
             os.mkdir(trash, 0o700)
             os.rename(self.name, os.path.join(trash, "tmp"), src_dir_fd=tmp)
         except OSError:
-            pass  # the guest is in the way in its own /tmp: it goes with the sandbox
+            pass  # the guest has replaced it: it goes with the sandbox
         try:
             _cordon.private_remove(trash)
         except _cordon.Error as error:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The readable refusal: is a command line made of allowed programs only?
+"""Checks whether a command line names allowed programs only, for a readable refusal.
 
-The kernel enforces the policy's list of commands whatever happens here. This only looks at the words
-of a command string in the positions where a shell would take them for programs, so that an agent
-hears of a refusal before anything starts. What it cannot read it lets pass.
+The kernel enforces the policy's list of commands in any case. This checks the words that a shell
+would take for programs, so that an agent hears of a refusal before anything starts. It lets pass
+what it cannot read.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""confine(): the calling process shuts itself in."""
+"""confine(): the calling process confines itself."""
 
 from __future__ import annotations
 

@@ -7,19 +7,7 @@ import os
 import shutil
 import subprocess
 from dataclasses import replace
-from types import TracebackType
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Type,
-    Union,
-)
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _cordon, arguments, store
 from ._native import command as cordon_command
@@ -55,12 +43,7 @@ class Started:
     def __enter__(self) -> _cordon.Run:
         return self.run
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
         if error is not None:
             self.abandon()
         if isinstance(error, _cordon.Error):

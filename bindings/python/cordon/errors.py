@@ -20,6 +20,11 @@ class CordonError(Exception):
 
     code = "error"
 
+    def __init_subclass__(cls, code: Optional[str] = None, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        if code is not None:
+            cls.code = code
+
     def __init__(
         self,
         message: str,
@@ -51,94 +56,65 @@ def _rebuild(kind: Type[CordonError], message: str, state: Dict[str, Any]) -> Co
     return made
 
 
-class UsageError(CordonError, ValueError):
+class UsageError(CordonError, ValueError, code="usage"):
     """An argument makes no sense."""
 
-    code = "usage"
 
-
-class PolicyError(CordonError, ValueError):
+class PolicyError(CordonError, ValueError, code="policy"):
     """A setting is unknown, malformed or contradictory, or a run asked for more than its sandbox
     allows."""
 
-    code = "policy"
 
-
-class PathError(CordonError):
+class PathError(CordonError, code="path"):
     """A path of the policy cannot be used."""
 
-    code = "path"
 
-
-class CommandNotFoundError(CordonError):
+class CommandNotFoundError(CordonError, code="not_found"):
     """The program was not found. Runs report this as a result (returncode 127)."""
 
-    code = "not_found"
 
-
-class NotExecutableError(CordonError):
+class NotExecutableError(CordonError, code="not_executable"):
     """The program cannot be executed. Runs report this as a result (returncode 126)."""
 
-    code = "not_executable"
 
-
-class UnsupportedError(CordonError):
+class UnsupportedError(CordonError, code="unsupported"):
     """This machine lacks a protection that the policy asks for. Nothing has run."""
 
-    code = "unsupported"
 
-
-class SetupError(CordonError):
+class SetupError(CordonError, code="setup"):
     """A protection could not be put in place, so the command was not run (or was ended)."""
 
-    code = "setup"
 
-
-class SystemCallError(CordonError):
+class SystemCallError(CordonError, code="system"):
     """A system call in this process failed: no descriptors, processes or memory left."""
 
-    code = "system"
 
-
-class StateError(CordonError):
+class StateError(CordonError, code="state"):
     """The object's state does not allow the call."""
-
-    code = "state"
 
 
 class ClosedError(StateError):
-    """The sandbox is closed, or was removed by somebody else."""
+    """The sandbox is closed, or was removed by another process."""
 
 
-class RunError(CordonError):
+class RunError(CordonError, code="run"):
     """A command did not succeed and ``check=True`` or ``raise_for_status()`` asked to be told."""
-
-    code = "run"
 
     def __init__(self, message: str, result: "Result") -> None:
         super().__init__(message, hint=result.hint or "result.explain() says more")
         self.result = result
 
 
-class TimeoutExpired(RunError):
+class TimeoutExpired(RunError, code="timeout"):
     """The same, for a run that was ended at its time limit."""
-
-    code = "timeout"
 
 
 _BY_CODE: Dict[str, Type[CordonError]] = {
     kind.code: kind
     for kind in (
-        UsageError,
-        PolicyError,
-        PathError,
-        CommandNotFoundError,
-        NotExecutableError,
-        UnsupportedError,
-        SetupError,
-        SystemCallError,
-        StateError,
-    )
+        UsageError, PolicyError, PathError, CommandNotFoundError, NotExecutableError,
+        UnsupportedError, SetupError, SystemCallError, StateError,
+    )  # fmt: skip
 }
 
 

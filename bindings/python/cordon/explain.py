@@ -67,7 +67,7 @@ _PATTERNS: Tuple[Tuple[str, Optional[str], str], ...] = (
     (
         r"superuser|are you root|must be root|Are you root",
         None,
-        "it wants the rights of an administrator, which nobody has inside",
+        "it wants the rights of an administrator, which no process has inside",
     ),
     (
         r"Permission denied|EACCES|Operation not permitted|EPERM",
@@ -93,7 +93,7 @@ _SHOWN_MAX = 200
 
 
 def _shown(text: Optional[str]) -> str:
-    """Words of the guest's: on one line, without what a terminal would act on, not too long."""
+    """Words of the guest on one short line, without characters that a terminal would act on."""
     made = "".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in (text or "")[:_SHOWN_MAX])
     return made + ("…" if text and len(text) > _SHOWN_MAX else "")
 

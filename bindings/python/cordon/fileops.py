@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The protocol of files, and each operation as data: requests to send, and what their answers mean.
+"""The file protocol. An operation is data: requests to send, and how to read their answers.
 
-A process with exactly the view and the rights of a command serves the requests inside the sandbox.
-So a link of the guest's leads where it would lead a command, a file that a command cannot read
-cannot be read here, and nothing on the host is opened by a name that the guest chose.
+A process inside the sandbox, with the view and the rights of a command, serves the requests. So
+links made by the guest lead where they would lead a command, files that a command cannot read stay
+unreadable, and the host opens nothing by a name that the guest chose.
 """
 
 from __future__ import annotations
@@ -17,18 +17,9 @@ import struct
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Generic,
-    Iterator,
-    List,
-    Optional,
-    Sequence,
-    Tuple,
-    TypeVar,
+    TYPE_CHECKING, Any, Callable, Generic, Iterator, List, Optional, Sequence, Tuple, TypeVar,
     Union,
-)
+)  # fmt: skip
 
 from . import arguments
 from .errors import SetupError, UsageError
@@ -140,7 +131,7 @@ def _request(
 
 
 def parse_answers(raw: memoryview, count: int) -> List[Answer]:
-    """All answers. What is missing (the server was ended) is an error of the sandbox."""
+    """All answers; SetupError if some are missing because the server was ended."""
     answers: List[Answer] = []
     at = 0
     try:
@@ -241,7 +232,7 @@ def piece(path: StrPath, offset: int) -> Op[Tuple[bytes, bool]]:
 
 
 def too_large(path: StrPath, limit: int) -> OSError:
-    """What get() and export_tar() refuse: a guest's file of any size costs it nothing."""
+    """For get() and export_tar(): it costs a guest nothing to make a file of any size."""
     text = f"there are more than {limit} bytes; limit=None takes any size"
     return OSError(errno.EFBIG, text, os.fspath(path))
 
@@ -364,7 +355,7 @@ def _pairs(items: Any) -> List[Tuple[StrPath, Union[str, bytes]]]:
     try:
         found = list(items)
         if any(isinstance(item, (str, bytes)) for item in found):
-            raise TypeError  # of two characters it would be a pair
+            raise TypeError  # a string of two characters would pass for a pair
         return [(path, data) for path, data in found]
     except (TypeError, ValueError):
         raise UsageError("items: pairs of a path and its content are needed") from None

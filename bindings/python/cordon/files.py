@@ -18,10 +18,10 @@ Data = Union[str, bytes]
 
 
 class Files:
-    """Reads and writes with the sandbox's own rights: what a command could not do fails here too,
-    and a link that a command made never leads anywhere it could not go itself. Paths are those
-    inside; relative ones begin at ``workdir``. Errors are the usual ones: FileNotFoundError,
-    PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError, OSError."""
+    """Reads and writes with the rights of a command: what a command cannot do fails here too, and
+    links lead no further than they would lead it. Paths are those inside; relative ones begin at
+    ``workdir``. Errors are FileNotFoundError, PermissionError, IsADirectoryError,
+    NotADirectoryError, FileExistsError, OSError."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -125,7 +125,7 @@ class Files:
     def put(
         self, host_path: StrPath, path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
     ) -> None:
-        """Copies a file of the host's into the sandbox, with its permission bits; OSError (EFBIG)
+        """Copies a file of the host into the sandbox, with its permission bits; OSError (EFBIG)
         if it is larger than ``limit`` (None: any size)."""
         data, mode = read_source(host_path, limit, self._engine.writable_paths())
         self.write(path, data, mode=mode)
@@ -133,7 +133,7 @@ class Files:
     def get(
         self, path: StrPath, host_path: StrPath, *, limit: Optional[int] = fileops.READ_MAX
     ) -> None:
-        """Copies a file of the sandbox's to the host; OSError (EFBIG) if it is larger than
+        """Copies a file of the sandbox to the host; OSError (EFBIG) if it is larger than
         ``limit`` (None: any size)."""
         self._follow(filesteps.copy_out(path, host_path, limit, self._engine.writable_paths))
 

@@ -9,17 +9,8 @@ import io
 import os
 import posixpath
 from typing import (
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Generator,
-    List,
-    Optional,
-    Sequence,
-    Tuple,
-    TypeVar,
-    Union,
-)
+    TYPE_CHECKING, Any, Callable, Generator, List, Optional, Sequence, Tuple, TypeVar, Union,
+)  # fmt: skip
 
 from . import arguments, fileops
 from .errors import UsageError

@@ -8,10 +8,12 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, List, Mapping, Optional, Sequence, Type, TypeVar, Union
 
-from . import arguments
+from . import arguments, store
+from ._native import current_directory
 from .engine import Engine
+from .errors import UsageError
 from .job import Endpoint, StrPath
-from .policy import Config, Policy
+from .policy import Config, Policy, make_policy
 from .result import Usage
 from .settings import Settings
 
@@ -37,10 +39,36 @@ class Front:
         allow_overrides: bool = False,
         **settings: Any,
     ) -> None:
-        made = Settings.make(
-            config, settings, workdir=workdir, persist=persist, keep=keep, id=id, name=name,
-            env=env, allow_overrides=allow_overrides,
-        )  # fmt: skip
+        arguments.flag("persist", persist)
+        arguments.flag("keep", keep)
+        arguments.flag("allow_overrides", allow_overrides)
+        if keep and not persist:
+            raise UsageError("keep=True needs persist=True")
+        if workdir is True and not persist:
+            raise UsageError("workdir=True needs persist=True", hint="it lies in the private home")
+        # A sandbox that starts elsewhere works without a current directory.
+        is_elsewhere = workdir is True or isinstance(workdir, str) and os.path.isabs(workdir)
+        base_dir = current_directory("/" if is_elsewhere else None)
+        policy, host_workdir = make_policy(config, settings), None
+        if workdir is not None and not isinstance(workdir, bool):
+            given = arguments.path("workdir", workdir)
+            if not given:
+                raise UsageError("workdir: '' is no path", hint="'.' is the current directory")
+            host_workdir = os.path.realpath(os.path.join(base_dir, given))
+            policy = policy.merged(fs_write=[host_workdir])
+        if env:
+            policy = policy.merged(env_set=arguments.variables("env", env))
+        made = Settings(
+            policy,
+            base_dir,
+            host_workdir=host_workdir,
+            private_workdir=workdir is True,
+            persist=persist,
+            keep=keep,
+            name=None if name is None else arguments.text("name", name),
+            id=None if id is None else store.check_id(id),
+            allow_overrides=allow_overrides,
+        )
         self._engine = Engine(made)
 
     @classmethod
@@ -95,9 +123,9 @@ class Front:
 
     def wrap(
         self,
-        argv: Sequence[Union[str, "os.PathLike[str]"]],
+        argv: Sequence[StrPath],
         *,
-        cwd: Union[str, "os.PathLike[str]", None] = None,
+        cwd: Optional[StrPath] = None,
         env: Optional[Mapping[str, str]] = None,
     ) -> List[str]:
         """The command line that runs ``argv`` in this sandbox: ``[cordon, "run", …, "--", …]``.
@@ -109,7 +137,7 @@ class Front:
 
     def spawn_popen(
         self,
-        argv: Sequence[Union[str, "os.PathLike[str]"]],
+        argv: Sequence[StrPath],
         *,
         cwd: Optional[StrPath] = None,
         env: Optional[Mapping[str, str]] = None,

@@ -33,9 +33,8 @@ def _names(path: str) -> List[str]:
 
 def _below(path: str, grants: Sequence[str]) -> Tuple[Optional[str], List[str], str]:
     """The grant that a path leads into, with the names from there on; None and the path to open if
-    it leads into none. Links are followed as far as no run can have made them, one by one: behind
-    the first step into a grant a run decides. There ``..`` takes away the name before it, whatever
-    a run made of that."""
+    it leads into none. Links are followed one by one, but not inside a grant, where a run may have
+    made them. There ``..`` removes the name before it, whatever that is."""
     left, real, links = _names(os.path.abspath(".") if path[:1] != "/" else ""), "", 0
     left += _names(path)
     while True:

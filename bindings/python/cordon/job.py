@@ -8,18 +8,8 @@ import os
 import socket
 from dataclasses import dataclass, field
 from typing import (
-    IO,
-    TYPE_CHECKING,
-    Any,
-    Callable,
-    Dict,
-    List,
-    Mapping,
-    Optional,
-    Sequence,
-    Tuple,
-    Union,
-)
+    IO, TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union,
+)  # fmt: skip
 
 from . import _cordon, arguments
 from .errors import UsageError, raise_native
@@ -96,7 +86,7 @@ class Job:
     is_kept: bool = False
     stated: Optional["Policy"] = None  # what the run may do, for its result
     fds: List[int] = field(default_factory=list)  # lent to the run
-    drains: List[int] = field(default_factory=list)  # pipe ends to drain if the tree outlives the command
+    drains: List[int] = field(default_factory=list)  # other ends, to drain if orphans go on
 
     @property
     def leaves_files(self) -> bool:
@@ -140,7 +130,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the host finds a port of the sandbox's."""
+    """Where the host finds a port of the sandbox."""
 
     host: str
     port: int

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks after what runs with orphans="keep" left behind.
+"""Looks after the processes that runs with orphans="keep" leave.
 
-Such a run goes on after its result is there: somebody must take what its processes write, or they
-would block. One daemon thread does it for all runs of the process; it is started on first use.
+They would block if their output were not taken. One daemon thread does that for all runs of this
+process; it starts on first use.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import os
 import selectors
 import threading
 import weakref
-from typing import Callable, Dict, Optional, Sequence
+from typing import Callable, Dict, Sequence
 
 from . import _cordon
+from ._native import PerProcess
 
 
 class Keeper:
@@ -33,9 +34,8 @@ class Keeper:
     def add(
         self, run: _cordon.Run, drains: Sequence[int], when_over: Callable[[_cordon.Run], None]
     ) -> None:
-        """From now on ``run`` is looked after, and what comes out of ``drains`` thrown away. Once
-        its last process is gone, ``when_over`` is called, a method of an object that need not
-        live that long."""
+        """Looks after ``run`` and throws away what comes out of ``drains``. Calls ``when_over``
+        once the last process is gone, a method whose object need not live that long."""
         with self._lock:
             self._runs[run.fileno()] = run
             self._when_over[run.fileno()] = weakref.WeakMethod(when_over)
@@ -46,7 +46,7 @@ class Keeper:
         os.write(self._wake_w, b"x")
 
     def discard(self, run: _cordon.Run) -> None:
-        """Not any more. Called before the run is closed, and before its descriptors are."""
+        """Stops that. Called before the run and its descriptors are closed."""
         with self._lock:
             for table in (self._runs, self._drains):
                 for fd in [fd for fd, other in table.items() if other is run]:
@@ -75,7 +75,7 @@ class Keeper:
                 run = when_over = None  # this thread must not keep a sandbox alive
 
     def _look_at(self, fd: int) -> bool:
-        """False: nothing more will come of it."""
+        """False: nothing more will come."""
         run = self._runs.get(fd)
         try:
             if run is not None:
@@ -88,23 +88,4 @@ class Keeper:
             return False
 
 
-_keeper: Optional[Keeper] = None
-_lock = threading.Lock()
-
-
-def keeper() -> Keeper:
-    """The process's one; made on first use, and anew in a forked child."""
-    global _keeper
-    with _lock:
-        if _keeper is None:
-            _keeper = Keeper()
-        return _keeper
-
-
-def _after_fork() -> None:
-    global _keeper, _lock
-    _lock = threading.Lock()
-    _keeper = None
-
-
-os.register_at_fork(after_in_child=_after_fork)
+keeper = PerProcess(Keeper)

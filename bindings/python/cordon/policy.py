@@ -103,7 +103,7 @@ class Policy:
         if preset is not None:
             self._doc["preset"] = keys.convert("preset", preset)[1]
         self._put(settings)
-        self.native()  # whatever the library would object to is said here, and not at the first run
+        self.native()  # the library's objections are raised here, not at the first run
 
     def _put(self, settings: Mapping[str, Any]) -> None:
         seen: Dict[str, str] = {}
@@ -230,11 +230,7 @@ class Policy:
 
     def to_dict(self) -> Dict[str, Any]:
         """The structure of a policy file."""
-        nested: Dict[str, Any] = {}
-        for key, value in self.effective().items():
-            group, _, name = key.rpartition(".")
-            (nested.setdefault(group, {}) if group else nested)[name] = value
-        return nested
+        return nest(self.effective())
 
     def to_json(self) -> str:
         """As a policy file; limits switched off with ``math.inf`` cannot be written there."""
@@ -249,7 +245,7 @@ class Policy:
             native.json(json.dumps(nest(self._doc)), "policy", base_dir)
         except _cordon.Error as error:
             made = from_native(error)
-            # The text was made here: a line and a column of it say nothing to anybody.
+            # The caller never saw this text, so its lines and columns mean nothing.
             made.message = re.sub(r"^policy:\d+:\d+: ", "", made.message)
             made.args = (made.message,)
             raise made from None

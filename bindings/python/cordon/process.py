@@ -8,7 +8,7 @@ import os
 import selectors
 import threading
 import time
-from typing import IO, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
+from typing import IO, Callable, Dict, Iterable, Iterator, List, Optional, Set, Tuple, Union
 
 from . import _cordon, arguments
 from .engine import Engine, Started
@@ -18,13 +18,15 @@ from .result import Result
 from .streams import CHUNK, Kept, ProcessFront
 
 
-def wait_for(started: Union[Started, Result]) -> Result:
+def wait_for(
+    started: Union[Started, Result], wait: Callable[[_cordon.Run], object] = _cordon.Run.wait
+) -> Result:
     """The result of a run, once it is over."""
     if isinstance(started, Result):
         return started
     try:
         with started as run:
-            run.wait()
+            wait(run)
         return started.settle()
     finally:
         started.job.close()
@@ -75,15 +77,8 @@ class Callbacks:
 def run_streaming(engine: Engine, args: RunArguments) -> Result:
     """Runs a command and calls back with what it writes."""
     callbacks = Callbacks(args)
-    started = engine.begin(args, callbacks.connect)
-    if isinstance(started, Result):
-        return started
-    try:
-        with started as run:
-            callbacks.pump(run)
-        return callbacks.kept.in_result(started.settle())
-    finally:
-        started.job.close()
+    result = wait_for(engine.begin(args, callbacks.connect), callbacks.pump)
+    return callbacks.kept.in_result(result)
 
 
 class Process(ProcessFront):
@@ -190,7 +185,7 @@ class Process(ProcessFront):
 
     def _drain(self, end: Optional[float]) -> None:
         """Reads the streams that have no other reader, until the command is over."""
-        with self._select([name for name in self._readers if name not in self._touched]) as selector:
+        with self._select(set(self._readers) - self._touched) as selector:
             if not selector.get_map():
                 return
             if self._wake[0] >= 0 and not self._done.is_set():
@@ -214,18 +209,6 @@ class Process(ProcessFront):
         else:
             selector.unregister(key.fd)
 
-    def terminate(self) -> None:
-        """Asks the command to end (SIGTERM), and ends everything after the grace. wait() takes
-        output that is not read any more."""
-        self._touched.clear()
-        super().terminate()
-
-    def kill(self) -> None:
-        """Ends the command and everything it started, at once. wait() takes output that is not read
-        any more."""
-        self._touched.clear()
-        super().kill()
-
     def close(self) -> None:
         """Ends it if it still runs, and closes its streams."""
         self.kill()
@@ -241,6 +224,11 @@ class Process(ProcessFront):
         self.close()
 
     # --- behind it ---------------------------------------------------------------------------------
+
+    def _order(self, name: str, *values: int) -> None:
+        if name in ("end", "cancel"):
+            self._touched.clear()  # wait() takes output that is not read any more
+        super()._order(name, *values)
 
     def _connect(self, job: Job) -> None:
         stdin, readers = job.connect(with_stdin=True)

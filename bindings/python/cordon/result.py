@@ -70,7 +70,7 @@ class Denial:
 
 @dataclass(frozen=True)
 class Published:
-    """A port of the sandbox's and where the host finds it."""
+    """A port of the sandbox and where the host finds it."""
 
     address: str
     protocol: str

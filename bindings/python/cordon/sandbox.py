@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Any, Mapping, Optional, Sequence, Type, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 from .code import Code, Content
 from .errors import UsageError
@@ -23,8 +22,8 @@ class Sandbox(Front):
     ``settings`` come on top of it (see Policy for their names). Without any: no network, nothing of
     the host writable, 30 seconds, 256 MiB.
 
-    ``workdir``: a directory of the host's that commands start in and may change; it is made if it
-    is missing. None: the current directory, read-only. True: a private empty one.
+    ``workdir``: a directory of the host that commands start in and may change; it is made if it is
+    missing. None: the current directory, read-only. True: a private empty one.
     ``persist``: the private /tmp and home are kept from run to run until the sandbox is closed;
     False gives each run fresh ones, in memory. ``keep``: they stay after that, for ``attach(id)``.
     ``env``: variables for all runs. ``name``: of the workspace, for sandboxes with ``workspace=``.
@@ -37,12 +36,7 @@ class Sandbox(Front):
     def __enter__(self) -> "Sandbox":
         return self.start()
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def start(self) -> "Sandbox":

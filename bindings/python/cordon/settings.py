@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
 
-from . import _cordon, arguments, store
-from ._native import caller_home, current_directory
-from .errors import UsageError
-from .policy import Config, Policy, from_document, make_policy
+from . import _cordon
+from ._native import caller_home
+from .policy import Policy, from_document, make_policy
 from .tighten import tightened
 
 if TYPE_CHECKING:
@@ -38,53 +37,6 @@ class Settings:
     id: Optional[str] = None
     name: Optional[str] = None
     allow_overrides: bool = False
-
-    @classmethod
-    def make(
-        cls,
-        config: Config,
-        settings: Mapping[str, Any],
-        *,
-        workdir: Union[str, "os.PathLike[str]", bool, None],
-        persist: bool,
-        keep: bool,
-        id: Optional[str],
-        name: Optional[str],
-        env: Optional[Mapping[str, str]],
-        allow_overrides: bool,
-    ) -> "Settings":
-        """Checks the arguments of Sandbox()."""
-        arguments.flag("persist", persist)
-        arguments.flag("keep", keep)
-        arguments.flag("allow_overrides", allow_overrides)
-        if keep and not persist:
-            raise UsageError("keep=True needs persist=True")
-        if workdir is True and not persist:
-            raise UsageError("workdir=True needs persist=True", hint="it lies in the private home")
-        # A sandbox that starts elsewhere works without a current directory.
-        is_elsewhere = workdir is True or isinstance(workdir, str) and os.path.isabs(workdir)
-        base_dir = current_directory("/" if is_elsewhere else None)
-        host_workdir = None
-        policy = make_policy(config, settings)
-        if workdir is not None and not isinstance(workdir, bool):
-            given = arguments.path("workdir", workdir)
-            if not given:
-                raise UsageError("workdir: '' is no path", hint="'.' is the current directory")
-            host_workdir = os.path.realpath(os.path.join(base_dir, given))
-            policy = policy.merged(fs_write=[host_workdir])
-        if env:
-            policy = policy.merged(env_set=arguments.variables("env", env))
-        return cls(
-            policy,
-            base_dir,
-            host_workdir=host_workdir,
-            private_workdir=workdir is True,
-            persist=persist,
-            keep=keep,
-            id=None if id is None else store.check_id(id),
-            name=None if name is None else arguments.text("name", name),
-            allow_overrides=allow_overrides,
-        )
 
     def meta(self) -> Dict[str, Any]:
         """The settings as the store keeps them for attach()."""

@@ -2,9 +2,9 @@
 """Where sandboxes keep their private /tmp and home between runs.
 
 Each has a directory of its own, ``$XDG_STATE_HOME/cordon/sandboxes/ID`` (mode 0700), with ``tmp``
-and ``home`` for the library, ``lock``, which everybody who uses the sandbox holds shared, and
-``meta.json`` for those who attach to it. What the guest made lies in ``tmp`` and ``home`` only, and
-nothing here ever walks into them: removing is the library's work.
+and ``home`` for the library, ``lock``, which each user of the sandbox holds shared, and
+``meta.json`` for those who attach to it. Guests write to ``tmp`` and ``home`` only, and nothing here
+walks into them: the library removes them.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from .errors import ClosedError, CordonError, StateError, SystemCallError, Usage
 
 _ID = re.compile(r"s[0-9a-f]{8}\Z")
 _SWEEP_ENTRIES = 32  # looked at when a sandbox is made
-_SWEEP_SECONDS = 0.05  # spent on removing what dead owners left
-_YOUNG_SECONDS = 60  # somebody may be making it at this moment
+_SWEEP_SECONDS = 0.05  # spent on removing what dead processes left
+_YOUNG_SECONDS = 60  # it may be in the making
 
 
 def _state_root() -> Optional[str]:
@@ -52,7 +52,7 @@ def _usable(path: str) -> bool:
 
 
 def _existing() -> Iterator[str]:
-    """The directories of sandboxes that exist and are nobody else's to change."""
+    """The directories of sandboxes that exist and that no other user can change."""
     for path in directories():
         try:
             if _is_ours(os.path.dirname(path)) and _is_ours(path):
@@ -88,8 +88,8 @@ def directory() -> str:
 
 
 class Home:
-    """One sandbox's directory, in use. Every user holds its lock shared, so that only what nobody
-    uses any more can be swept."""
+    """One sandbox's directory, in use. Each user holds its lock shared, so that sweep() spares
+    it."""
 
     def __init__(self, path: str, fd: int, owner: bool) -> None:
         self.path = path
@@ -100,7 +100,7 @@ class Home:
 
     @property
     def exists(self) -> bool:
-        """False once somebody removed it."""
+        """False once it was removed."""
         if self._fd < 0:
             return False
         try:
@@ -115,7 +115,7 @@ class Home:
         return self.path
 
     def meta(self) -> Dict[str, Any]:
-        """What the maker wrote down."""
+        """What create() recorded."""
         with open(os.path.join(self.path, "meta.json"), encoding="utf-8") as file:
             got = json.load(file)
         return got if isinstance(got, dict) else {}
@@ -146,7 +146,7 @@ def _lock(path: str, flags: int, operation: int) -> int:
 
 
 def create(meta: Mapping[str, Any], keep: bool) -> Home:
-    """Makes a new one; sweeps a few of those whose owners died."""
+    """Makes a new one; sweeps a few whose owners died."""
     base = directory()
     sweep(base)
     while True:
@@ -184,7 +184,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def check_id(which: Any) -> str:
-    """An id, as far as its looks go."""
+    """Checks the form of an id."""
     if not isinstance(which, str) or not _ID.match(which):
         raise UsageError(f"{which!r} is no sandbox's id", hint="an id looks like s0123abcd")
     return which
@@ -215,8 +215,8 @@ def attach(which: str) -> Home:
 def remove(path: str) -> None:
     """Removes a sandbox's directory, whatever the guest made of its part.
 
-    It is renamed first: nobody can attach to it from then on, and a half removed one is known for
-    what it is when somebody sweeps."""
+    It is renamed first, so that attaching to it fails from then on, and sweep() recognises one that
+    is half removed."""
     gone = os.path.join(os.path.dirname(path), "." + os.path.basename(path) + secrets.token_hex(4))
     try:
         os.rename(path, gone)
@@ -261,13 +261,13 @@ def listing() -> List[Tuple[str, Dict[str, Any]]]:
 
 
 def _is_stale(path: str) -> bool:
-    """Whether nobody uses it any more and it was not meant to stay."""
+    """Whether it is not in use and was not meant to stay."""
     if time.time() - os.lstat(path).st_mtime < _YOUNG_SECONDS or not _is_ours(path):
         return False
     try:
         fd = _lock(path, os.O_RDWR, fcntl.LOCK_EX)
     except FileNotFoundError:
-        return True  # its maker died before it was there
+        return True  # its maker died before it made the lock
     except OSError:
         return False
     try:
@@ -280,14 +280,14 @@ def _is_stale(path: str) -> bool:
 
 
 def sweep(base: str) -> int:
-    """Removes what dead owners left: a few entries, for a short time. Never raises."""
+    """Removes directories that dead processes left: a few, for a short time. Never raises."""
     removed = 0
     end = time.monotonic() + _SWEEP_SECONDS
     try:
         names = os.listdir(base)
     except OSError:
         return 0
-    # A random beginning: a few that cannot be removed must not hide the others for ever.
+    # Starts anywhere: a few that cannot be removed must not hide the others for ever.
     start = secrets.randbelow(len(names)) if names else 0
     for name in (names[start:] + names[:start])[:_SWEEP_ENTRIES]:
         if time.monotonic() > end:

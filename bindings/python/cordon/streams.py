@@ -13,32 +13,31 @@ from .errors import CordonError, raise_native
 from .result import Published, Result, Truncated
 
 CHUNK = 65536
-KEPT_DEFAULT = 1 << 20  # of each stream, in results of runs whose output was streamed
+_KEPT_HALF = 1 << 19  # bytes of each stream's beginning and end, in results of streamed runs
 
 
 class Keep:
     """The beginning and the end of a stream, within a limit."""
 
-    def __init__(self, limit: int = KEPT_DEFAULT) -> None:
-        self._half = max(limit // 2, 1)
+    def __init__(self) -> None:
         self._head = bytearray()
         self._tail = bytearray()
         self.cut = False
 
     def add(self, data: bytes) -> None:
         """More of the stream."""
-        room = self._half - len(self._head)
+        room = _KEPT_HALF - len(self._head)
         if room > 0:
             self._head += data[:room]
             data = data[room:]
         self._tail += data
-        if len(self._tail) > 2 * self._half:
+        if len(self._tail) > 2 * _KEPT_HALF:
             self._trim()
 
     def _trim(self) -> None:
-        if len(self._tail) > self._half:
+        if len(self._tail) > _KEPT_HALF:
             self.cut = True
-            del self._tail[: -self._half]
+            del self._tail[: -_KEPT_HALF]
 
     def value(self) -> bytes:
         """What was kept."""

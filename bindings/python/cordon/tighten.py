@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules by which a run's own settings count as tightening. All of them are here.
+"""Decides whether a run's own settings tighten its sandbox's policy.
 
-A limit may be lowered. A limit that the sandbox does not state is free: the library's defaults are
-no statements. A list of grants may name less, or what lies inside a grant. Lists of denials and of
+A limit may be lowered. A limit that the sandbox does not state is free: the library's defaults do
+not count. A list of grants may name less, or what lies inside a grant. Lists of denials and of
 required layers may grow. Everything else must stay as it is.
 """
 
@@ -22,7 +22,7 @@ _LEVELS = {"landlock": 1, "auto": 2, "namespaces": 3}  # auto: the best that the
 
 
 def inside(path: str, grants: Collection[str]) -> bool:
-    """Where links lead decides: an earlier run may have left one inside a write grant."""
+    """Follows links: an earlier run may have left one inside a write grant."""
     path = os.path.realpath(path)
     for grant in grants:
         grant = os.path.realpath(grant)

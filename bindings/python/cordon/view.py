@@ -10,7 +10,7 @@ import shutil
 import threading
 import weakref
 from dataclasses import dataclass
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _cordon, store
 from ._native import launcher, log
@@ -63,10 +63,10 @@ class Viewer:
         self._settings = settings
         self._common: Optional[View] = None
 
-    def plan(self, policy: _cordon.Policy, argv: Sequence[str]) -> View:
+    def plan(self, policy: _cordon.Policy, argv0: str) -> View:
         """The view of one run."""
         try:
-            text = launcher().plan(policy, list(argv), **self._settings.launch_options())
+            text = launcher().plan(policy, [argv0], **self._settings.launch_options())
         except _cordon.Error as error:
             raise_native(error)
         return View.from_plan(json.loads(text))
@@ -81,7 +81,7 @@ class Viewer:
             unneeded = ("commands", "limits.disk") if settings.persist else ("commands",)
             doc = {k: v for k, v in settings.policy.effective().items() if k not in unneeded}
             native = from_document(doc).native(settings.base_dir)
-            view = self._common = self.plan(native, ["/bin/sh"])
+            view = self._common = self.plan(native, "/bin/sh")
         return view
 
     def make_workdir(self) -> None:
@@ -152,13 +152,15 @@ class PrivateDir:
             self.take(store.attach(settings.id))
             return
         self._viewer.common()  # fails before anything is made if no run can be planned
-        self.take(store.create(settings.meta(), settings.keep))
-        assert self.home is not None
-        self._furnish(self.home.path)
+        self.take(self._create(settings.meta(), settings.keep))
 
     def temporary(self) -> store.Home:
         """A directory for one run of a sandbox that has none. The caller removes it."""
-        home = store.create({}, keep=False)
+        return self._create({}, keep=False)
+
+    def _create(self, meta: Mapping[str, Any], keep: bool) -> store.Home:
+        """A new directory, complete before any other thread can see it."""
+        home = store.create(meta, keep)
         try:
             self._furnish(home.path)
         except BaseException:
@@ -225,7 +227,8 @@ class PrivateDir:
 
     def inside_tmp(self, home: store.Home) -> str:
         """The temporary directory, as runs see it."""
-        return os.path.join(home.path, "tmp") if self._viewer.common().level == "landlock" else "/tmp"
+        is_landlock = self._viewer.common().level == "landlock"
+        return os.path.join(home.path, "tmp") if is_landlock else "/tmp"
 
     def inside_workdir(self) -> str:
         """The private working directory, as runs see it."""
@@ -239,7 +242,7 @@ class PrivateDir:
             return None
         if argv0 not in self._paths:
             try:
-                plan = self._viewer.plan(policy, [argv0])
+                plan = self._viewer.plan(policy, argv0)
             except CordonError:
                 return None  # starting it will say the same
             self._paths[argv0] = f"{plan.path}:{self.inside_home()}/.local/bin"

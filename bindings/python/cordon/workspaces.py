@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Workspaces: what runs changed in a directory, kept apart from it until somebody decides."""
+"""Workspaces: changes that runs made to a directory, kept apart from it until they are committed."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Type, Union
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _cordon, arguments
 from .errors import UsageError, raise_native
@@ -20,7 +19,7 @@ def _state(directory: Optional[StrPath]) -> Optional[str]:
 
 @dataclass(frozen=True)
 class CommitResult:
-    """What became of a commit. ``changes`` says it for each path."""
+    """The outcome of a commit; ``changes`` has it for each path."""
 
     applied: int
     refused: int
@@ -109,7 +108,7 @@ class Workspace:
     ) -> CommitResult:
         """Applies the changes to the base, all or those at ``paths``. ``conflicts``: what to do
         where the base changed too ("refuse": nothing at all; "ours": the base stays; "theirs": the
-        workspace wins). What deserves a second look is only taken if its very path is named."""
+        workspace wins). Risky changes are only applied if ``paths`` names them exactly."""
         if conflicts not in ("refuse", "ours", "theirs"):
             raise UsageError(f"conflicts={conflicts!r}: 'refuse', 'ours' or 'theirs' is needed")
         got = self._call(
@@ -133,12 +132,7 @@ class Workspace:
     def __enter__(self) -> "Workspace":
         return self
 
-    def __exit__(
-        self,
-        kind: Optional[Type[BaseException]],
-        error: Optional[BaseException],
-        traceback: Optional[TracebackType],
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
@@ -161,8 +155,8 @@ def list(state_dir: Optional[StrPath] = None) -> List[Dict[str, Any]]:
 def gc(
     state_dir: Optional[StrPath] = None, older_than: Optional[int] = None, dry_run: bool = False
 ) -> List[Dict[str, Any]]:
-    """Removes what nobody needs; with ``older_than`` (seconds) also changes not used for so long.
-    Gives what was removed, and why."""
+    """Removes workspaces that are not needed any more; with ``older_than`` (seconds) also those
+    that were not used for so long. Gives what was removed, and why."""
     if older_than is not None:
         older_than = arguments.whole("older_than", older_than, 0, (1 << 62) - 1)
     try:
