@@ -22,8 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "format/stage.h"
 #include "common.h"
+#include "format/stage.h"
 #include "launch/launch.h"
 
 #define WARM_UP 5

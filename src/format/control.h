@@ -24,7 +24,7 @@
  */
 #define INIT_ROLE_NAMESPACES 'n' /* unshares the other namespaces, then waits for its plan */
 #define INIT_ROLE_LANDLOCK 'l'	 /* waits for its plan */
-#define INIT_ROLE_HOLDER 'h'	 /* keeps its user namespace alive until the socket closes */
+#define INIT_ROLE_KEEPER 'h'	 /* keeps its user namespace alive until the socket closes */
 
 enum control_order_type {
 	/* fds: plan memfd, stdin, stdout, stderr (unless CONTROL_NO_STDIO), supervisor's pidfd,

@@ -108,7 +108,7 @@ static void enter_namespaces(struct init *in)
 		fail(in, STAGE_USERNS, STEP_USERNS_UNSHARE, r);
 }
 
-static void __attribute__((noreturn)) hold_namespace(void)
+static void __attribute__((noreturn)) keep_namespace(void)
 {
 	char byte;
 
@@ -155,8 +155,8 @@ void init_main(const long *stack)
 	if (role == INIT_ROLE_LANDLOCK)
 		raw_syscall(__NR_setsid, 0, 0, 0, 0, 0, 0);
 	prepare_process(&in);
-	if (role == INIT_ROLE_HOLDER)
-		hold_namespace();
+	if (role == INIT_ROLE_KEEPER)
+		keep_namespace();
 	if (namespaces)
 		enter_namespaces(&in);
 	/* Here rather than later: the supervisor is still planning. */

@@ -31,7 +31,7 @@ static int write_number(const struct cgroup *cgroup, const char *name, uint64_t 
 
 static int write_limits(const struct cgroup *cgroup, const struct cgroup_limits *limits)
 {
-	uint64_t tasks = limits->procs + limits->own;
+	uint64_t tasks = limits->procs + limits->init_tasks;
 	int r = write_number(cgroup, "pids.max", tasks < TASKS_MAX ? tasks : TASKS_MAX);
 
 	if (r < 0 || limits->memory_bytes == 0)
@@ -76,7 +76,9 @@ static int make_locked(const struct cgroup_home *home, struct cgroup *c)
 static int make(const struct cgroup_home *home, const struct cgroup_limits *limits,
 		struct cgroup *ret)
 {
-	struct cgroup c = { .dir_fd = -1, .own = limits->own, .has_cpu = home->has_cpu };
+	struct cgroup c = { .dir_fd = -1,
+			    .init_tasks = limits->init_tasks,
+			    .has_cpu = home->has_cpu };
 	int r = make_locked(home, &c);
 
 	if (r == 0) {
@@ -216,7 +218,7 @@ int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct control
 
 	if (peak > report->memory_bytes)
 		report->memory_bytes = peak;
-	tasks = tasks > cgroup->own ? tasks - cgroup->own : 0; /* since 6.1 */
+	tasks = tasks > cgroup->init_tasks ? tasks - cgroup->init_tasks : 0; /* since 6.1 */
 	if (tasks > report->procs)
 		report->procs = tasks;
 	if (cgroup_read(cgroup->dir_fd, "pids.events", text, sizeof(text)) > 0 &&

@@ -40,9 +40,9 @@ struct cgroup_home {
 
 /* One of a run; nothing if dir_fd is -1. */
 struct cgroup {
-	int dir_fd;   /* locked while it is in use */
-	unsigned own; /* tasks of ours in it, which the limit of the command's must allow */
-	bool has_cpu; /* it can hold a share of the CPUs */
+	int dir_fd;	     /* locked while it is in use */
+	unsigned init_tasks; /* tasks of ours in it, which the limit of the command's must allow */
+	bool has_cpu;	     /* it can hold a share of the CPUs */
 	char name[CGROUP_NAME_MAX];
 };
 
@@ -52,8 +52,8 @@ struct cgroup {
 /* 0 = none */
 struct cgroup_limits {
 	uint64_t memory_bytes, procs;
-	unsigned own;	  /* see above */
-	bool kills_group; /* the end of memory ends all of it, init too */
+	unsigned init_tasks; /* see above */
+	bool kills_group;    /* the end of memory ends all of it, init too */
 };
 
 struct control_report;
@@ -81,11 +81,11 @@ void cgroup_forget(struct cgroup *cgroup);
 
 /* cgroup_find.c; the parts that need no machine */
 /* Our group's path from the text of /proc/self/cgroup. */
-int cgroup_parse_own(const char *text, char ret[PATH_MAX]);
+int cgroup_parse_self(const char *text, char ret[PATH_MAX]);
 /* From the text of /proc/self/mountinfo: where the hierarchy is mounted, and the directory of the
- * group @own in it. Only below /sys, where no run can be granted to write: it could write itself
+ * group @self in it. Only below /sys, where no run can be granted to write: it could write itself
  * other limits. */
-int cgroup_parse_mount(const char *text, const char *own, char ret_mount[PATH_MAX],
+int cgroup_parse_mount(const char *text, const char *self, char ret_mount[PATH_MAX],
 		       char ret_dir[PATH_MAX]);
 bool cgroup_has_word(const char *text, const char *word);
 /* The number behind "key " at the start of a line; 0 if there is none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking for the place where groups of our own can be made.
+ * Looking for the place where our groups can be made.
  *
  * A directory is ours if it belongs to us and we may write to the two files that matter; that is
  * how the kernel's documentation delegates. Root could write anywhere, so for root it must lie at
@@ -90,7 +90,7 @@ bool cgroup_is_name(const char *name)
 	       strspn(name + n + 1, "0123456789abcdef") == 16;
 }
 
-int cgroup_parse_own(const char *text, char ret[PATH_MAX])
+int cgroup_parse_self(const char *text, char ret[PATH_MAX])
 {
 	while (*text) {
 		size_t len = strcspn(text, "\n");
@@ -135,25 +135,25 @@ static const char *take_field(const char *line, char *ret, size_t size)
 	return *line == ' ' ? line + 1 : NULL;
 }
 
-/* Joins the mount point with what @own has below the mount's root. */
-static int join(const char *mount, const char *root, const char *own, char ret[PATH_MAX])
+/* Joins the mount point with what @self has below the mount's root. */
+static int join(const char *mount, const char *root, const char *self, char ret[PATH_MAX])
 {
 	size_t root_len = strcmp(root, "/") == 0 ? 0 : strlen(root), mount_len = strlen(mount), len;
 
-	if (strncmp(own, root, root_len) != 0 || (own[root_len] && own[root_len] != '/'))
+	if (strncmp(self, root, root_len) != 0 || (self[root_len] && self[root_len] != '/'))
 		return -ENOENT;
-	own += root_len;
-	len = strcmp(own, "/") == 0 ? 0 : strlen(own);
+	self += root_len;
+	len = strcmp(self, "/") == 0 ? 0 : strlen(self);
 	if (mount_len + len >= PATH_MAX)
 		return -ENAMETOOLONG;
 	memcpy(ret, mount, mount_len);
-	memcpy(ret + mount_len, own, len);
+	memcpy(ret + mount_len, self, len);
 	ret[mount_len + len] = '\0';
 	return 0;
 }
 
 /* id parent major:minor ROOT MOUNT options optional... - TYPE ... */
-int cgroup_parse_mount(const char *text, const char *own, char ret_mount[PATH_MAX],
+int cgroup_parse_mount(const char *text, const char *self, char ret_mount[PATH_MAX],
 		       char ret_dir[PATH_MAX])
 {
 	char root[PATH_MAX], skipped[PATH_MAX];
@@ -169,7 +169,7 @@ int cgroup_parse_mount(const char *text, const char *own, char ret_mount[PATH_MA
 		s = s ? take_field(s, root, sizeof(root)) : NULL;
 		s = s ? take_field(s, ret_mount, PATH_MAX) : NULL;
 		if (s && path_is_within("/sys", ret_mount) &&
-		    join(ret_mount, root, own, ret_dir) == 0)
+		    join(ret_mount, root, self, ret_dir) == 0)
 			return 0;
 	}
 	return -ENOENT;
@@ -188,21 +188,21 @@ static int read_path(const char *path, struct strbuf *ret)
 	return r;
 }
 
-static int find_own(char ret_mount[PATH_MAX], char ret_dir[PATH_MAX])
+static int find_self(char ret_mount[PATH_MAX], char ret_dir[PATH_MAX])
 {
 	struct strbuf text = STRBUF_INIT;
-	char own[PATH_MAX] = "";
+	char self[PATH_MAX] = "";
 	int r = read_path("/proc/self/cgroup", &text);
 
 	if (r == 0)
-		r = cgroup_parse_own(text.data, own);
+		r = cgroup_parse_self(text.data, self);
 	strbuf_done(&text);
 	if (r < 0)
 		return r;
 	text = (struct strbuf)STRBUF_INIT;
 	r = read_path("/proc/self/mountinfo", &text);
 	if (r == 0)
-		r = cgroup_parse_mount(text.data, own, ret_mount, ret_dir);
+		r = cgroup_parse_mount(text.data, self, ret_mount, ret_dir);
 	strbuf_done(&text);
 	return r;
 }
@@ -238,7 +238,7 @@ static bool hands_down(int dir_fd, bool *ret_cpu)
 	return cgroup_has_word(text, "memory") && cgroup_has_word(text, "pids");
 }
 
-/* A group with processes of its own cannot hand anything down. */
+/* A group with processes in it cannot hand anything down. */
 static bool make_it_hand_down(int dir_fd, bool *ret_cpu)
 {
 	char text[SMALL_MAX];
@@ -335,7 +335,7 @@ static void sweep(int home_fd)
 static int find(struct cgroup_home *home)
 {
 	char mount[PATH_MAX], dir[PATH_MAX];
-	int r = find_own(mount, dir);
+	int r = find_self(mount, dir);
 
 	while (r == 0) {
 		char *slash;

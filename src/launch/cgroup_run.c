@@ -17,7 +17,7 @@ void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy,
 	const struct plan_input input = {
 		.policy = policy, .options = &run->options, .level = level, .machine = &l->machine
 	};
-	struct cgroup_limits limits = { .own = 1 };
+	struct cgroup_limits limits = { .init_tasks = 1 };
 	struct plan_limits asked;
 	const struct cgroup_home *home = run_cgroup_home(l, &input);
 
@@ -27,7 +27,7 @@ void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy,
 	limits.memory_bytes = asked.memory_bytes;
 	limits.procs = asked.procs;
 	if (level == PLAN_LEVEL_LANDLOCK) {
-		limits.own = 2; /* the broker's thread */
+		limits.init_tasks = 2; /* the broker's thread */
 		/* Without a pid namespace the others would outlive an init that is killed. */
 		limits.kills_group = true;
 	}

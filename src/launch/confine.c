@@ -37,7 +37,7 @@
 #endif
 
 #define RULE_PATH_BENEATH 1
-#define OWN_PROGRAM "/proc/self/exe"
+#define SELF_PROGRAM "/proc/self/exe"
 #define THREAD_TRIES 50
 #define THREAD_PAUSE_NS 2000000
 #define POINTER(p) ((uint64_t)(uintptr_t)(p))
@@ -163,7 +163,7 @@ static int make_plan(const struct cordon_policy *policy, const struct cordon_run
 		     const struct probe_machine *machine, struct plan **ret,
 		     struct cordon_error *err)
 {
-	const char *const own[] = { OWN_PROGRAM, NULL };
+	const char *const self[] = { SELF_PROGRAM, NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
 	const struct plan_input input = {
 		.policy = policy,
@@ -176,7 +176,7 @@ static int make_plan(const struct cordon_policy *policy, const struct cordon_run
 	int r;
 
 	/* One that was replaced or never had a name: there is no installation to be read. */
-	options.argv = stat(OWN_PROGRAM, &st) == 0 && st.st_nlink > 0 ? own : NULL;
+	options.argv = stat(SELF_PROGRAM, &st) == 0 && st.st_nlink > 0 ? self : NULL;
 	if (given) {
 		options.cwd = given->cwd;
 		options.home = given->home;

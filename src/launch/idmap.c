@@ -22,21 +22,21 @@
 static int make_namespace(struct cordon_launcher *l, uint32_t uid, uint32_t gid,
 			  struct cordon_error *err)
 {
-	struct spawned holder = SPAWNED_INIT;
+	struct spawned keeper = SPAWNED_INIT;
 	char path[64];
-	int fd, r = spawn_init(l, SPAWN_HOLDER, NULL, &holder, err);
+	int fd, r = spawn_init(l, SPAWN_KEEPER, NULL, &keeper, err);
 
 	if (r < 0)
 		return r;
-	r = spawn_write_maps(holder.pid, 0, uid, 0, gid);
+	r = spawn_write_maps(keeper.pid, 0, uid, 0, gid);
 	if (r < 0) {
-		spawned_done(l, &holder);
+		spawned_done(l, &keeper);
 		return cordon_err(err, CORDON_E_SETUP, -r, "cannot map root's files for user %u",
 				  uid);
 	}
-	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)holder.pid);
+	snprintf(path, sizeof(path), "/proc/%d/ns/user", (int)keeper.pid);
 	fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-	spawned_done(l, &holder);
+	spawned_done(l, &keeper);
 	if (fd < 0)
 		return cordon_err(err, CORDON_E_SETUP, -fd, "cannot open the id map of the grants");
 	return fd;

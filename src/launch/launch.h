@@ -5,7 +5,7 @@
  * Theory of operation. A launcher keeps the init program in a sealed memfd and a pidfd of this
  * process. Starting a run spawns init straight into its user and pid namespaces (spawn.c; it could
  * have been spawned long before, parked), builds the plan while init makes the other namespaces,
- * holds the names that must not come into being (holds.c), turns grants into idmapped mounts if we
+ * holds the names that must not come into being (reserve.c), turns grants into idmapped mounts if we
  * are root (idmap.c), and sends it all over. From then on everything is an event on one epoll
  * descriptor (run.c): bytes to relay (relay.c), init's report, the clock. The result is put
  * together from init's report, never from anything the guest says (result.c).
@@ -23,12 +23,12 @@
 #include <cordon/run.h>
 
 #include "base/arena.h"
+#include "format/control.h"
 #include "launch/cgroup.h"
 #include "launch/gateway.h"
 #include "launch/private.h"
 #include "launch/workspace.h"
 #include "plan/plan.h"
-#include "format/control.h"
 #include "probe/probe.h"
 
 #define BACKSTOP_MS 500	 /* after init should have acted, we do */
@@ -70,13 +70,13 @@ struct spawned {
 enum spawn_role {
 	SPAWN_NAMESPACES,
 	SPAWN_LANDLOCK,
-	SPAWN_HOLDER,
+	SPAWN_KEEPER,
 	SPAWN_JANITOR
 };
 
 /* Does it only say that there is not enough of something right now? A guest can bring that about:
  * it must not be taken for what the machine can do, and bring the level down. */
-bool error_is_passing(int error);
+bool error_is_transient(int error);
 /* @scratch: level landlock, the private directory that init removes if we are killed. */
 int spawn_init(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
 	       struct spawned *ret, struct cordon_error *err);
@@ -86,8 +86,8 @@ int spawn_init_into(struct cordon_launcher *launcher, enum spawn_role role, cons
 /* Ends it at once and forgets it. */
 void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
 /* Hands over the base of a plan; init builds it and waits. */
-int spawn_deliver_base(struct cordon_launcher *launcher, struct spawned *spawned,
-		       const struct plan *plan, struct cordon_error *err);
+int spawn_deliver_common(struct cordon_launcher *launcher, struct spawned *spawned,
+			 const struct plan *plan, struct cordon_error *err);
 /* flags of spawn_deliver() */
 #define DELIVER_MAPS 0x1	 /* the id maps, too */
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
@@ -133,16 +133,16 @@ void graveyard_sweep(struct cordon_launcher *launcher, int wait);
 int idmap_make_mounts(struct cordon_launcher *launcher, const struct plan *plan, int *ret_fds,
 		      struct cordon_error *err);
 
-struct holds {
-	struct hold *v;
+struct reserved {
+	struct reserved_name *v;
 	size_t n;
 	struct spawned janitor;
 };
 
 /* Creates the plan's placeholders. -CORDON_E_STATE: a name has come into being, plan again. */
-int holds_take(struct cordon_launcher *launcher, const struct plan *plan, int init_pid_fd,
-	       struct holds *ret, struct cordon_error *err);
-void holds_release(struct cordon_launcher *launcher, struct holds *holds);
+int reserve_names(struct cordon_launcher *launcher, const struct plan *plan, int init_pid_fd,
+		  struct reserved *ret, struct cordon_error *err);
+void reserve_release(struct cordon_launcher *launcher, struct reserved *reserved);
 
 /* One direction of one standard stream. */
 struct relay {
@@ -196,7 +196,7 @@ struct cordon_run {
 	struct cordon_launcher *launcher;
 	struct spawned spawned;
 	struct plan *plan;
-	struct holds holds;
+	struct reserved reserved;
 	struct git_snapshot *repositories; /* what lay in the plan's before the run */
 	struct run_gateway gateway;
 	struct run_workspace workspace;

@@ -30,7 +30,7 @@ int park(struct cordon_launcher *l, const struct cordon_policy *policy,
 	if (r == 0)
 		r = plan_build(&input, &parked.plan, err);
 	if (r == 0)
-		r = spawn_deliver_base(l, &parked.spawned, parked.plan, err);
+		r = spawn_deliver_common(l, &parked.spawned, parked.plan, err);
 	if (r < 0) {
 		parked_done(l, &parked);
 		return r;

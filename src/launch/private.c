@@ -33,19 +33,19 @@
 #include "workspace/tree/tree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-#define HELD "held"
+#define USAGE_FILE "held"
 #define HELD_MAX 96
 #define HEX "0123456789abcdef"
 #define TEMP_LEN 17
 
 /* Where it is to be, and its parent, opened. */
-struct place {
+struct dir_at {
 	char path[PATH_MAX];
 	const char *name; /* last component, in @path */
 	int parent_fd;
 };
 
-static int find_place(const char *typed, struct place *ret, struct cordon_error *err)
+static int find_dir(const char *typed, struct dir_at *ret, struct cordon_error *err)
 {
 	char parent[PATH_MAX];
 	size_t len;
@@ -76,7 +76,7 @@ static int find_place(const char *typed, struct place *ret, struct cordon_error 
 }
 
 /* 0 with *ret_fd = -1: it is not there, and not to be made. */
-static int open_dir(const struct place *at, bool make, int *ret_fd, struct cordon_error *err)
+static int open_dir(const struct dir_at *at, bool make, int *ret_fd, struct cordon_error *err)
 {
 	int fd, r;
 
@@ -94,7 +94,7 @@ static int open_dir(const struct place *at, bool make, int *ret_fd, struct cordo
 	return r;
 }
 
-static int check_dir(const struct place *at, int fd, mode_t *ret_mode, struct cordon_error *err)
+static int check_dir(const struct dir_at *at, int fd, mode_t *ret_mode, struct cordon_error *err)
 {
 	struct stat st;
 	int r;
@@ -124,8 +124,8 @@ static bool is_our_name(const char *name)
 	/* make_part()'s, of a run that was killed. */
 	if (name[0] == '.' && strlen(name) == TEMP_LEN && strspn(name + 1, HEX) == TEMP_LEN - 1)
 		return true;
-	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 || strcmp(name, HELD) == 0 ||
-	       strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 ||
+	       strcmp(name, USAGE_FILE) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static bool is_plain_file(int dir_fd, const char *name)
@@ -140,7 +140,8 @@ static bool is_plain_file(int dir_fd, const char *name)
  * a tmp. @files_too: nothing else may be there; otherwise plain files of the caller's may, who
  * keeps his account of the directory in it.
  */
-static int check_names(const struct place *at, int dir_fd, bool files_too, struct cordon_error *err)
+static int check_names(const struct dir_at *at, int dir_fd, bool files_too,
+		       struct cordon_error *err)
 {
 	int r = 0, fd = openat(dir_fd, ".", DIR_FLAGS);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
@@ -249,7 +250,7 @@ static int open_part(const struct run_private *p, const char *name, mode_t mode,
 }
 
 /* As the kernel calls it: init follows no links. */
-static const char *real_path(struct arena *arena, const struct place *at)
+static const char *real_path(struct arena *arena, const struct dir_at *at)
 {
 	char link[64], real[PATH_MAX];
 	ssize_t len;
@@ -263,12 +264,12 @@ static const char *real_path(struct arena *arena, const struct place *at)
 }
 
 /* Our own account; what does not look like it is as good as none. */
-static void read_held(struct run_private *p)
+static void read_usage(struct run_private *p)
 {
 	uint64_t *const numbers[] = { &p->usage_bytes, &p->usage_inodes, &p->seen_bytes,
 				      &p->seen_inodes };
 	char text[HELD_MAX + 1], *at = text;
-	int fd = openat(p->dir_fd, HELD, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(p->dir_fd, USAGE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, HELD_MAX);
 	size_t i = 0;
 
@@ -306,11 +307,11 @@ static int open_all(const struct plan_input *in, bool make, struct arena *arena,
 {
 	struct owner owner;
 	mode_t mode = 0700;
-	struct place at = { .name = "", .parent_fd = -1 };
+	struct dir_at at = { .name = "", .parent_fd = -1 };
 	int r = plan_outer_ids(in, &owner.uid, &owner.gid, err);
 
 	if (r == 0)
-		r = find_place(in->options->private_dir, &at, err);
+		r = find_dir(in->options->private_dir, &at, err);
 	if (r < 0)
 		return r;
 	r = open_dir(&at, make, &ret->dir_fd, err);
@@ -373,7 +374,7 @@ int private_begin(struct cordon_run *run, const struct cordon_policy *policy, in
 		private_close(&run->private_dir);
 		return r;
 	}
-	read_held(&run->private_dir);
+	read_usage(&run->private_dir);
 	look_into_locked(&run->private_dir);
 	return 0;
 }
@@ -395,7 +396,7 @@ const struct plan_private *private_plan(const struct run_private *p)
 	return p->dir_fd >= 0 ? &p->plan : NULL;
 }
 
-void private_held(const struct cordon_run *run, struct control_limits *ret)
+void private_usage(const struct cordon_run *run, struct control_limits *ret)
 {
 	const struct run_private *p = &run->private_dir;
 	bool is_known = ret->usage_bytes != CONTROL_UNKNOWN && p->usage_bytes != CONTROL_UNKNOWN;
@@ -419,7 +420,7 @@ static bool is_counted(const struct plan *plan)
 }
 
 /* What lies in directories that nobody can enter would not be found by counting. */
-static void write_held(struct run_private *p, const struct control_report *rep)
+static void write_usage(struct run_private *p, const struct control_report *rep)
 {
 	const struct run_private now = {
 		.usage_bytes = rep->private_bytes + rep->unnamed_bytes,
@@ -437,14 +438,14 @@ static void write_held(struct run_private *p, const struct control_report *rep)
 	if (now.seen_inodes)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " %" PRIu64 " %" PRIu64,
 			      now.seen_bytes, now.seen_inodes);
-	fd = openat(p->dir_fd, HELD, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+	fd = openat(p->dir_fd, USAGE_FILE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
 		    0600);
 	if (fd < 0)
 		return;
 	/* In one piece, padded: whoever reads it sees the old one or the new. */
 	memset(text + n, '\n', sizeof(text) - (size_t)n);
 	if (pwrite(fd, text, sizeof(text), 0) != (ssize_t)sizeof(text))
-		(void)unlinkat(p->dir_fd, HELD, 0);
+		(void)unlinkat(p->dir_fd, USAGE_FILE, 0);
 	close(fd);
 }
 
@@ -456,7 +457,7 @@ void private_end(struct cordon_run *run)
 		return;
 	if (rep->type == CONTROL_ENDED && rep->usage_bytes != CONTROL_UNKNOWN && run->plan &&
 	    is_counted(run->plan))
-		write_held(&run->private_dir, rep);
+		write_usage(&run->private_dir, rep);
 	private_close(&run->private_dir);
 }
 
@@ -469,7 +470,7 @@ void private_close(struct run_private *p)
 			close(TAKE_FD(*fds[i]));
 }
 
-static int remove_checked(const struct place *at, int fd, struct cordon_error *err)
+static int remove_checked(const struct dir_at *at, int fd, struct cordon_error *err)
 {
 	mode_t mode;
 	int r = check_dir(at, fd, &mode, err);
@@ -487,12 +488,12 @@ static int remove_checked(const struct place *at, int fd, struct cordon_error *e
 
 int cordon_private_remove(const char *dir, struct cordon_error *err)
 {
-	struct place at = { .name = "", .parent_fd = -1 };
+	struct dir_at at = { .name = "", .parent_fd = -1 };
 	int r, fd = -1;
 
 	if (!dir)
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no directory to remove");
-	r = find_place(dir, &at, err);
+	r = find_dir(dir, &at, err);
 	if (r < 0)
 		return r;
 	r = open_dir(&at, false, &fd, err);

@@ -3,8 +3,8 @@
 #ifndef LAUNCH_PRIVATE_H
 #define LAUNCH_PRIVATE_H
 
-#include "plan/plan.h"
 #include "format/control.h"
+#include "plan/plan.h"
 
 struct cordon_run;
 
@@ -31,7 +31,7 @@ int private_pretend(struct plan_input *input, struct arena *arena, struct run_pr
 /* The plan's view of it; NULL = there is none. */
 const struct plan_private *private_plan(const struct run_private *p);
 /* Adds what it held before the run, for init's count of limits.disk. */
-void private_held(const struct cordon_run *run, struct control_limits *ret);
+void private_usage(const struct cordon_run *run, struct control_limits *ret);
 /* The tree is gone: what is held now is written down. */
 void private_end(struct cordon_run *run);
 void private_close(struct run_private *p);

@@ -106,7 +106,8 @@ static int exec_error(const struct plan *plan, const struct control_report *rep,
 }
 
 /* Something was to be put where earlier runs wrote. */
-static int place_error(const char *path, const struct control_report *rep, struct cordon_error *err)
+static int reused_error(const char *path, const struct control_report *rep,
+			struct cordon_error *err)
 {
 	cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "no room for '%s' in the private directory",
 		   path);
@@ -166,7 +167,7 @@ int result_stage_error(const struct plan *plan, const struct control_report *rep
 	}
 	if (op) {
 		if (op->flags & PLAN_REUSED)
-			return place_error(plan_string(h, op->dst), rep, err);
+			return reused_error(plan_string(h, op->dst), rep, err);
 		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
 			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
 	} else if (doing) {

@@ -182,7 +182,7 @@ static void close_streams(struct cordon_run *run)
 static void finish(struct cordon_run *run)
 {
 	run->over = 1;
-	holds_release(run->launcher, &run->holds);
+	reserve_release(run->launcher, &run->reserved);
 	repositories_check(run);
 	if (run->scratch) {
 		scratch_remove(run->scratch_parent_fd, run->scratch);
@@ -372,7 +372,7 @@ void cordon_run_free(struct cordon_run *run)
 		wait_for_end(run);
 		finish(run);
 	}
-	holds_release(run->launcher, &run->holds);
+	reserve_release(run->launcher, &run->reserved);
 	git_snapshot_free(run->repositories);
 	workspace_end(run, false);
 	private_close(&run->private_dir);

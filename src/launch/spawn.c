@@ -23,11 +23,11 @@ static const struct {
 } roles[] = {
 	[SPAWN_NAMESPACES] = { { INIT_ROLE_NAMESPACES, 0 }, CLONE_NEWUSER | CLONE_NEWPID },
 	[SPAWN_LANDLOCK] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
-	[SPAWN_HOLDER] = { { INIT_ROLE_HOLDER, 0 }, CLONE_NEWUSER },
+	[SPAWN_KEEPER] = { { INIT_ROLE_KEEPER, 0 }, CLONE_NEWUSER },
 	[SPAWN_JANITOR] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
 };
 
-bool error_is_passing(int error)
+bool error_is_transient(int error)
 {
 	return error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
 	       error == EINTR;
@@ -37,7 +37,7 @@ static int clone_error(enum spawn_role role, int error, struct cordon_error *err
 {
 	int r;
 
-	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR || error_is_passing(error))
+	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR || error_is_transient(error))
 		return cordon_err(err, CORDON_E_SYSTEM, error, "cannot start the init process");
 	r = cordon_err(err, CORDON_E_UNSUPPORTED, error, "cannot create a user namespace");
 	cordon_err_hint(err, "%s",
@@ -296,8 +296,8 @@ static int give_ids(const struct spawned *s, const struct plan_header *header,
 	return r;
 }
 
-int spawn_deliver_base(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
-		       struct cordon_error *err)
+int spawn_deliver_common(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
+			 struct cordon_error *err)
 {
 	const struct control_order order = { .type = CONTROL_COMMON };
 	int fds[2] = { -1, l->self_fd }, r = give_ids(s, plan->block, err);

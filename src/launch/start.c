@@ -161,10 +161,11 @@ static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *pol
 		if (run->spawned.pid_fd < 0)
 			r = take_parked(run, policy, err);
 		if (r == 0)
-			r = holds_take(run->launcher, plan, run->spawned.pid_fd, &run->holds, err);
+			r = reserve_names(run->launcher, plan, run->spawned.pid_fd, &run->reserved,
+					  err);
 		if (r != -CORDON_E_STATE)
 			return r < 0 ? r : repositories_note(run, err);
-		holds_release(run->launcher, &run->holds);
+		reserve_release(run->launcher, &run->reserved);
 	}
 	return r;
 }
@@ -255,7 +256,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	int flags = run->is_parked ? 0 : DELIVER_MAPS;
 
 	workspace_held(run, &order.limits);
-	private_held(run, &order.limits);
+	private_usage(run, &order.limits);
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
 	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
@@ -321,7 +322,7 @@ static void undo_start(struct cordon_run *run)
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);
-	holds_release(run->launcher, &run->holds);
+	reserve_release(run->launcher, &run->reserved);
 }
 
 static void add_note(struct cordon_run *run, const char *note)
@@ -381,7 +382,7 @@ static int namespaces_are_shut(const struct cordon_run *run)
 
 	/* Once the command has run there is no second time. */
 	if (rep->type != CONTROL_FAILED || rep->stamps_ns[STAGE_EXEC] ||
-	    error_is_passing(rep->sys_errno))
+	    error_is_transient(rep->sys_errno))
 		return 0;
 	if (!op)
 		return step_means_no_namespaces(rep->stage, rep->op);
@@ -495,7 +496,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
 	run->parked = *parked;
 	*parked = (struct parked){ SPAWNED_INIT, NULL };
-	run->holds.janitor = (struct spawned)SPAWNED_INIT;
+	run->reserved.janitor = (struct spawned)SPAWNED_INIT;
 	run->epoll_fd = run->timer_fd = run->scratch_parent_fd = -1;
 	run->in.pipe_fd = run->in.peer_fd = run->in.unread_fd = -1;
 	run->out = run->err = run->in;

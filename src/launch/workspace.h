@@ -5,8 +5,8 @@
 
 #include <stdbool.h>
 
-#include "plan/plan.h"
 #include "format/control.h"
+#include "plan/plan.h"
 
 struct cordon_run;
 struct cordon_workspace;

@@ -7,25 +7,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "launch/cgroup.h"
 #include "format/control.h"
+#include "launch/cgroup.h"
 #include "tap.h"
 
 static char own[PATH_MAX], mount_point[PATH_MAX], dir[PATH_MAX];
 
 static void test_own_group(void)
 {
-	CHECK_INT(cgroup_parse_own("0::/user.slice/a b\n", own), 0);
+	CHECK_INT(cgroup_parse_self("0::/user.slice/a b\n", own), 0);
 	CHECK_STR(own, "/user.slice/a b");
-	CHECK_INT(cgroup_parse_own("12:pids:/x\n1:name=systemd:/y\n0::/\n", own), 0);
+	CHECK_INT(cgroup_parse_self("12:pids:/x\n1:name=systemd:/y\n0::/\n", own), 0);
 	CHECK_STR(own, "/");
-	CHECK_INT(cgroup_parse_own("0::/last", own), 0);
+	CHECK_INT(cgroup_parse_self("0::/last", own), 0);
 	CHECK_STR(own, "/last");
 	/* Only version 1; nothing; outside of what this namespace shows; removed. */
-	CHECK_INT(cgroup_parse_own("12:memory:/x\n", own), -ENOENT);
-	CHECK_INT(cgroup_parse_own("", own), -ENOENT);
-	CHECK_INT(cgroup_parse_own("0::/../other\n", own), -ENOENT);
-	CHECK_INT(cgroup_parse_own("0::/gone (deleted)\n", own), -ENOENT);
+	CHECK_INT(cgroup_parse_self("12:memory:/x\n", own), -ENOENT);
+	CHECK_INT(cgroup_parse_self("", own), -ENOENT);
+	CHECK_INT(cgroup_parse_self("0::/../other\n", own), -ENOENT);
+	CHECK_INT(cgroup_parse_self("0::/gone (deleted)\n", own), -ENOENT);
 }
 
 static void test_own_group_too_long(void)
@@ -36,7 +36,7 @@ static void test_own_group_too_long(void)
 	memset(text, 'a', PATH_MAX + 15);
 	memcpy(text, "0::/", 4);
 	text[PATH_MAX + 15] = '\0';
-	CHECK_INT(cgroup_parse_own(text, own), -ENAMETOOLONG);
+	CHECK_INT(cgroup_parse_self(text, own), -ENAMETOOLONG);
 	free(text);
 }
 
@@ -144,7 +144,7 @@ static void test_account(void)
 
 	REQUIRE(mkdtemp(path));
 	cgroup.dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	cgroup.own = 1;
+	cgroup.init_tasks = 1;
 	/* An old kernel: nothing is there, nothing changes. */
 	CHECK_INT(cgroup_account(&cgroup, true, &report), 0);
 	CHECK_INT(report.memory_bytes, 100);

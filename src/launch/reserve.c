@@ -16,14 +16,14 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "launch/launch.h"
 #include "format/janitor.h"
 #include "format/placeholder.h"
+#include "launch/launch.h"
 #include "sys/calls.h"
 
 #define TRIES 8
 
-struct hold {
+struct reserved_name {
 	int dir_fd; /* open for reading, and locked */
 	char name[JANITOR_NAME_MAX];
 };
@@ -33,21 +33,21 @@ static const struct timespec mark[2] = {
 	{ PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
 };
 
-static int is_held(const struct hold *hold)
+static int is_reserved(const struct reserved_name *name)
 {
 	struct stat st;
 
-	return fstatat(hold->dir_fd, hold->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	return fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	       is_placeholder(&st);
 }
 
-static int create(const struct hold *hold, const char *text)
+static int create(const struct reserved_name *name, const char *text)
 {
 	int fd, r;
 
 	if (!text)
-		return sys_mknodat(hold->dir_fd, hold->name, S_IFSOCK | PLACEHOLDER_MODE);
-	fd = sys_openat(hold->dir_fd, hold->name,
+		return sys_mknodat(name->dir_fd, name->name, S_IFSOCK | PLACEHOLDER_MODE);
+	fd = sys_openat(name->dir_fd, name->name,
 			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PLACEHOLDER_MODE);
 	if (fd < 0)
 		return fd;
@@ -55,22 +55,22 @@ static int create(const struct hold *hold, const char *text)
 	close(fd);
 	if (r >= 0)
 		return 0;
-	unlinkat(hold->dir_fd, hold->name, 0);
+	unlinkat(name->dir_fd, name->name, 0);
 	return r;
 }
 
 /* Takes the name, alone or together with other runs. */
-static int take(const struct hold *hold, const char *text)
+static int take(const struct reserved_name *name, const char *text)
 {
 	for (int i = 0; i < TRIES; i++) {
-		int r = create(hold, text);
+		int r = create(name, text);
 
-		if (r == 0 && utimensat(hold->dir_fd, hold->name, mark, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (r == 0 && utimensat(name->dir_fd, name->name, mark, AT_SYMLINK_NOFOLLOW) < 0) {
 			r = -errno;
-			unlinkat(hold->dir_fd, hold->name, 0);
+			unlinkat(name->dir_fd, name->name, 0);
 			return r;
 		}
-		if (r == 0 || (r == -EEXIST && is_held(hold)))
+		if (r == 0 || (r == -EEXIST && is_reserved(name)))
 			return 0;
 		if (r != -EEXIST)
 			return r;
@@ -81,13 +81,13 @@ static int take(const struct hold *hold, const char *text)
 }
 
 /* The lock comes first: nobody removes a placeholder while somebody has it. */
-static int lock_dir(const struct plan_hold *from, struct hold *hold)
+static int lock_dir(const struct plan_hold *from, struct reserved_name *name)
 {
-	hold->dir_fd = sys_openat(from->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	if (hold->dir_fd < 0)
-		return hold->dir_fd;
+	name->dir_fd = sys_openat(from->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	if (name->dir_fd < 0)
+		return name->dir_fd;
 	for (int i = 0; i < TRIES * TRIES; i++) {
-		if (flock(hold->dir_fd, LOCK_SH | LOCK_NB) == 0)
+		if (flock(name->dir_fd, LOCK_SH | LOCK_NB) == 0)
 			return 0;
 		usleep(1000); /* somebody is removing his */
 	}
@@ -95,26 +95,26 @@ static int lock_dir(const struct plan_hold *from, struct hold *hold)
 }
 
 /* Fails while another run holds names here too: that one removes them. */
-static void let_go(struct hold *hold)
+static void let_go(struct reserved_name *name)
 {
-	if (hold->dir_fd < 0)
+	if (name->dir_fd < 0)
 		return;
-	if (flock(hold->dir_fd, LOCK_EX | LOCK_NB) == 0 && is_held(hold))
-		unlinkat(hold->dir_fd, hold->name, 0);
+	if (flock(name->dir_fd, LOCK_EX | LOCK_NB) == 0 && is_reserved(name))
+		unlinkat(name->dir_fd, name->name, 0);
 	/* Closing does not unlock: the janitor has the same open directory. */
-	flock(hold->dir_fd, LOCK_UN);
-	close(hold->dir_fd);
+	flock(name->dir_fd, LOCK_UN);
+	close(name->dir_fd);
 }
 
 /* A process that removes the placeholders if we are killed; it must be there before they are. */
-static int start_janitor(struct cordon_launcher *l, struct holds *holds, int init_pid_fd,
+static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, int init_pid_fd,
 			 struct cordon_error *err)
 {
-	struct control_order order = { .type = CONTROL_JANITOR, .count = (uint32_t)holds->n };
+	struct control_order order = { .type = CONTROL_JANITOR, .count = (uint32_t)reserved->n };
 	struct janitor_order *names;
 	int fds[2 + JANITOR_NAMES_MAX], r;
 
-	r = spawn_init(l, SPAWN_JANITOR, NULL, &holds->janitor, err);
+	r = spawn_init(l, SPAWN_JANITOR, NULL, &reserved->janitor, err);
 	if (r < 0)
 		return r;
 	names = calloc(1, sizeof(*names));
@@ -122,13 +122,13 @@ static int start_janitor(struct cordon_launcher *l, struct holds *holds, int ini
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	fds[0] = init_pid_fd;
 	fds[1] = l->self_fd;
-	for (size_t i = 0; i < holds->n; i++) {
-		fds[2 + i] = holds->v[i].dir_fd;
-		memcpy(names->names[i], holds->v[i].name, JANITOR_NAME_MAX);
+	for (size_t i = 0; i < reserved->n; i++) {
+		fds[2 + i] = reserved->v[i].dir_fd;
+		memcpy(names->names[i], reserved->v[i].name, JANITOR_NAME_MAX);
 	}
-	r = spawn_send(holds->janitor.ctl_fd, &order, fds, (unsigned)(2 + holds->n));
+	r = spawn_send(reserved->janitor.ctl_fd, &order, fds, (unsigned)(2 + reserved->n));
 	if (r == 0)
-		r = (int)sys_write(holds->janitor.ctl_fd, names, sizeof(*names));
+		r = (int)sys_write(reserved->janitor.ctl_fd, names, sizeof(*names));
 	free(names);
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot instruct the janitor") : 0;
 }
@@ -143,8 +143,8 @@ static int refuse(const struct plan_hold *from, int error, struct cordon_error *
 	return r;
 }
 
-int holds_take(struct cordon_launcher *l, const struct plan *plan, int init_pid_fd,
-	       struct holds *ret, struct cordon_error *err)
+int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_pid_fd,
+		  struct reserved *ret, struct cordon_error *err)
 {
 	int r;
 
@@ -158,14 +158,14 @@ int holds_take(struct cordon_launcher *l, const struct plan *plan, int init_pid_
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	for (size_t i = 0; i < plan->n_holds; i++) {
 		const struct plan_hold *from = &plan->holds[i];
-		struct hold *hold = &ret->v[i];
+		struct reserved_name *name = &ret->v[i];
 
-		hold->dir_fd = -1;
+		name->dir_fd = -1;
 		ret->n = i + 1;
-		if (strlen(from->name) >= sizeof(hold->name))
+		if (strlen(from->name) >= sizeof(name->name))
 			return refuse(from, ENAMETOOLONG, err);
-		memcpy(hold->name, from->name, strlen(from->name) + 1);
-		r = lock_dir(from, hold);
+		memcpy(name->name, from->name, strlen(from->name) + 1);
+		r = lock_dir(from, name);
 		if (r < 0)
 			return refuse(from, -r, err);
 	}
@@ -178,19 +178,19 @@ int holds_take(struct cordon_launcher *l, const struct plan *plan, int init_pid_
 	return r;
 }
 
-void holds_release(struct cordon_launcher *l, struct holds *holds)
+void reserve_release(struct cordon_launcher *l, struct reserved *reserved)
 {
 	/* Our own locks must not stand in each other's way: several names share a directory. */
-	for (size_t i = 0; i < holds->n; i++)
-		flock(holds->v[i].dir_fd, LOCK_UN);
-	for (size_t i = 0; i < holds->n; i++)
-		let_go(&holds->v[i]);
-	if (holds->janitor.ctl_fd >= 0) {
-		ssize_t r = write(holds->janitor.ctl_fd, "", 1);
+	for (size_t i = 0; i < reserved->n; i++)
+		flock(reserved->v[i].dir_fd, LOCK_UN);
+	for (size_t i = 0; i < reserved->n; i++)
+		let_go(&reserved->v[i]);
+	if (reserved->janitor.ctl_fd >= 0) {
+		ssize_t r = write(reserved->janitor.ctl_fd, "", 1);
 
 		(void)r; /* gone already: nothing to dismiss */
-		spawned_done(l, &holds->janitor);
+		spawned_done(l, &reserved->janitor);
 	}
-	free(holds->v);
-	*holds = (struct holds){ .janitor = SPAWNED_INIT };
+	free(reserved->v);
+	*reserved = (struct reserved){ .janitor = SPAWNED_INIT };
 }
