@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What this machine offers. Nothing is guessed from version numbers: each level is tried with a
- * real run of /bin/true, and what failed there says which layer is missing and why.
+ * What this machine offers. Nothing is guessed from version numbers: each level is tested with a
+ * run of /bin/true, and its failure says which layer is missing and why.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 
 #define ITEMS_MAX 24
 #define TRIAL_MS 10000
-#define NOBODYS_ADDRESS "192.0.2.1" /* kept for documentation */
+#define TEST_ADDRESS "192.0.2.1" /* reserved for documentation */
 
 struct cordon_check {
 	struct arena arena;
@@ -36,7 +36,7 @@ struct trial {
 
 #define TRIAL_INIT { 0, 0, CORDON_ERROR_INIT }
 
-/* @key: something that the policy shall have besides, or NULL. */
+/* @key: one more key of the policy, or NULL. */
 static void run_trial(struct cordon_launcher *l, const char *level, const char *key,
 		      const char *value, struct trial *ret)
 {
@@ -77,6 +77,11 @@ static const char *error_text(struct cordon_check *c, const struct cordon_error 
 	const char *text = arena_strdup(&c->arena, err->msg[0] ? err->msg : "it did not end");
 
 	return text ? text : "out of memory";
+}
+
+static const char *hint_text(struct cordon_check *c, const struct cordon_error *err)
+{
+	return err->hint[0] ? arena_strdup(&c->arena, err->hint) : NULL;
 }
 
 static const char *userns_remedy(const struct cordon_error *err)
@@ -141,7 +146,7 @@ static void add_landlock_level(struct cordon_check *c, const struct trial *trial
 {
 	if (!trial->worked) {
 		add(c, "level landlock", "no", error_text(c, &trial->error),
-		    trial->error.hint[0] ? arena_strdup(&c->arena, trial->error.hint) : NULL);
+		    hint_text(c, &trial->error));
 		return;
 	}
 	add(c, "level landlock", "yes",
@@ -153,7 +158,7 @@ static void add_landlock_level(struct cordon_check *c, const struct trial *trial
 	    NULL);
 }
 
-/* The gateway is started for real, with a rule for an address that nobody has. */
+/* Starts a gateway, with a rule for an address that no host has. */
 static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launcher, int level)
 {
 	struct trial trial = TRIAL_INIT;
@@ -162,10 +167,9 @@ static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launch
 		add(c, "net-allow", "no", "no level works here, see the other lines", NULL);
 		return;
 	}
-	run_trial(launcher, cordon_level_name(level), "net.allow", NOBODYS_ADDRESS, &trial);
+	run_trial(launcher, cordon_level_name(level), "net.allow", TEST_ADDRESS, &trial);
 	if (!trial.worked)
-		add(c, "net-allow", "no", error_text(c, &trial.error),
-		    trial.error.hint[0] ? arena_strdup(&c->arena, trial.error.hint) : NULL);
+		add(c, "net-allow", "no", error_text(c, &trial.error), hint_text(c, &trial.error));
 	else if (level == CORDON_LEVEL_NAMESPACES)
 		add(c, "net-allow", "yes", "allowed hosts are reached without any setting", NULL);
 	else
@@ -175,7 +179,7 @@ static void add_net_allow(struct cordon_check *c, struct cordon_launcher *launch
 		    "with level namespaces (see there) no variables are needed");
 }
 
-/* A workspace over an empty directory, kept where workspaces are kept. */
+/* Makes a workspace of an empty directory. */
 static void add_workspace(struct cordon_check *c, struct cordon_launcher *launcher, int level)
 {
 	struct trial trial = TRIAL_INIT;
@@ -192,8 +196,7 @@ static void add_workspace(struct cordon_check *c, struct cordon_launcher *launch
 		cordon_err(&trial.error, CORDON_E_SYSTEM, errno, "cannot make a directory in /tmp");
 	}
 	if (!trial.worked)
-		add(c, "workspace", "no", error_text(c, &trial.error),
-		    trial.error.hint[0] ? arena_strdup(&c->arena, trial.error.hint) : NULL);
+		add(c, "workspace", "no", error_text(c, &trial.error), hint_text(c, &trial.error));
 	else if (trial.mechanism == CORDON_MECHANISM_OVERLAY)
 		add(c, "workspace", "yes", "an overlay: costs nothing, however large the directory",
 		    NULL);

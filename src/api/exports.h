@@ -4,7 +4,7 @@
  *
  * The library is compiled with hidden visibility. The build puts this file in front of each of its
  * sources (`-include`), so a function that a public header declares is visible wherever it is
- * defined, and nobody has to mark it. libcordon.map has the final say.
+ * defined, and need no mark. libcordon.map has the final say.
  */
 #ifndef API_EXPORTS_H
 #define API_EXPORTS_H

@@ -11,15 +11,15 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/random.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "format/control.h"
+#include "launch/launch.h"
 #include "sys/calls.h"
 
 #define TEXT_MAX 8192 /* memory.stat is the longest */
 #define MAKE_TRIES 8
-#define TASKS_MAX 4194304 /* the kernel's own limit, and it takes no more */
+#define TASKS_MAX 4194304 /* the kernel's maximum */
 
 static int write_number(const struct cgroup *cgroup, const char *name, uint64_t value)
 {
@@ -39,7 +39,7 @@ static int write_limits(const struct cgroup *cgroup, const struct cgroup_limits 
 	r = write_number(cgroup, "memory.max", limits->memory_bytes);
 	if (r == 0 && limits->kills_group)
 		r = cgroup_write(cgroup->dir_fd, "memory.oom.group", "1");
-	/* What is swapped out is used, too. Without swap the kernel may not have the file. */
+	/* Swapped memory counts, too. A kernel without swap may not have the file. */
 	if (r == 0)
 		r = cgroup_write(cgroup->dir_fd, "memory.swap.max", "0");
 	return r == -ENOENT ? 0 : r;
@@ -54,7 +54,7 @@ static int make_locked(const struct cgroup_home *home, struct cgroup *c)
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return -errno;
 	snprintf(c->name, sizeof(c->name), CGROUP_PREFIX "%d-%016" PRIx64, (int)getpid(), number);
-	/* While it is made nobody sweeps, if all goes well; if not, the next try comes later. */
+	/* Keeps other launchers from sweeping meanwhile. If it fails, cgroup_make() tries again. */
 	guard_fd = sys_openat(home->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (guard_fd < 0)
 		return guard_fd;
@@ -100,7 +100,7 @@ int cgroup_make(const struct cgroup_home *home, const struct cgroup_limits *limi
 
 	for (int i = 0; i < MAKE_TRIES; i++) {
 		r = make(home, limits, ret);
-		/* Somebody's sweep has come first. */
+		/* Another launcher's sweep was faster. */
 		if (r != -EWOULDBLOCK && r != -ENOENT && r != -ENODEV)
 			break;
 	}
@@ -140,7 +140,7 @@ int cgroup_open_files(const struct cgroup *cgroup, bool cpu, int ret_fds[CGROUP_
 
 int cgroup_kill(const struct cgroup *cgroup)
 {
-	/* What may not run cannot end either. */
+	/* A throttled task cannot exit either. */
 	if (cgroup->has_cpu)
 		cgroup_write(cgroup->dir_fd, "cpu.max", "max");
 	return cgroup_write(cgroup->dir_fd, "cgroup.kill", "1");
@@ -148,10 +148,7 @@ int cgroup_kill(const struct cgroup *cgroup)
 
 static int64_t now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	return (int64_t)(clock_ns() / 1000000u);
 }
 
 int cgroup_wait_empty(const struct cgroup *cgroup, int timeout_ms)
@@ -194,9 +191,9 @@ static uint64_t read_number(const struct cgroup *cgroup, const char *name)
 }
 
 /*
- * The kernel's peak has the page cache in it, which is given back on demand and is not what the
- * tree needs. Less of that than there is now was in it then, as long as nothing had to be given
- * back, so the difference was used at least.
+ * The kernel's peak includes the page cache, which is given back on demand. Unless memory ran short
+ * the cache only grew, so at the peak it was at most as large as now: peak minus cache is a lower
+ * bound of what the tree used.
  */
 static uint64_t memory_peak(const struct cgroup *cgroup, char text[TEXT_MAX])
 {
@@ -224,7 +221,8 @@ int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct control
 	if (cgroup_read(cgroup->dir_fd, "pids.events", text, sizeof(text)) > 0 &&
 	    cgroup_field(text, "max"))
 		report->hits |= CONTROL_HIT_PROCS;
-	/* Somebody else's limit, the machine's for one, counts as a kill only. */
+	/* "oom" counts this group's limit only; a limit above, such as the machine's, just kills.
+	 */
 	if (cgroup_read(cgroup->dir_fd, "memory.events", text, sizeof(text)) > 0)
 		killed = cgroup_field(text, "oom") && cgroup_field(text, "oom_kill");
 	if (killed && report->limit == CONTROL_LIMIT_NONE)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A control group of the run's own, where the caller has been given some to make (version 2,
- * "delegation"): the kernel then holds the limits of the whole tree exactly.
+ * A control group for each run, where the caller may make some (version 2, "delegation"): the
+ * kernel then enforces the limits of the whole tree exactly.
  *
  * Theory of operation. Once per launcher, and only when a run has a limit that it helps with, the
- * place for new groups is looked for: the nearest directory from our own group upwards that is ours
- * and hands the controllers down (cgroup_find.c). Each run makes one group there, writes its limits
+ * place for new groups is looked for: the nearest directory from our group upwards that is ours and
+ * hands the controllers down (cgroup_find.c). Each run makes one group there, writes its limits
  * and clones init right into it, which is the cheap way in; where clone3 is refused init is moved.
  * Init has descriptors of three of its files (memory.events, cpu.stat, cpu.max), with which it
- * notices the end of memory and tells CPU time. The caller's own processes are never moved.
+ * notices the end of memory and tells CPU time. The caller's processes are never moved.
  *
- * A group can be removed once nobody is in it, and init is still in it when it reports: so it goes
- * to the graveyard with init (launcher.c). A killed supervisor leaves an empty directory behind.
- * Each live one is locked (flock), which ends with its owner; the next launcher removes the rest.
+ * A group can be removed once it is empty, and init is still in it when it reports: so it goes to
+ * the graveyard with init (launcher.c). A killed supervisor leaves an empty directory behind. Each
+ * live one is locked (flock) until its owner ends; the next launcher removes those without a lock.
  *
  * Anything that fails here leaves the run to init's watch, and the plan says so.
  */
@@ -38,11 +38,11 @@ struct cgroup_home {
 
 #define CGROUP_HOME_INIT { 0, -1, false, NULL }
 
-/* One of a run; nothing if dir_fd is -1. */
+/* The group of one run; none if dir_fd is -1. */
 struct cgroup {
 	int dir_fd;	     /* locked while it is in use */
-	unsigned init_tasks; /* tasks of ours in it, which the limit of the command's must allow */
-	bool has_cpu;	     /* it can hold a share of the CPUs */
+	unsigned init_tasks; /* init's tasks in it: the limit is the command's plus these */
+	bool has_cpu;	     /* it can enforce a share of the CPUs */
 	char name[CGROUP_NAME_MAX];
 };
 
@@ -70,9 +70,9 @@ int cgroup_enter(const struct cgroup *cgroup, pid_t pid);
 int cgroup_open_files(const struct cgroup *cgroup, bool cpu, int ret_fds[CGROUP_FILES]);
 /* Ends everything in it in one stroke (since 5.14). */
 int cgroup_kill(const struct cgroup *cgroup);
-/* Until nobody is in it any more; -ETIMEDOUT. */
+/* Waits until it is empty; -ETIMEDOUT. */
 int cgroup_wait_empty(const struct cgroup *cgroup, int timeout_ms);
-/* Puts the kernel's figures into @report. 1 if the group's own limit of memory has killed. */
+/* Puts the kernel's figures into @report. 1 if the group's memory limit has killed. */
 int cgroup_account(const struct cgroup *cgroup, bool is_reported, struct control_report *report);
 /* Removes and forgets it. With -EBUSY it is kept, for another try. */
 int cgroup_remove(const struct cgroup_home *home, struct cgroup *cgroup);
@@ -83,8 +83,8 @@ void cgroup_forget(struct cgroup *cgroup);
 /* Our group's path from the text of /proc/self/cgroup. */
 int cgroup_parse_self(const char *text, char ret[PATH_MAX]);
 /* From the text of /proc/self/mountinfo: where the hierarchy is mounted, and the directory of the
- * group @self in it. Only below /sys, where no run can be granted to write: it could write itself
- * other limits. */
+ * group @self in it. Only below /sys, which no run can be allowed to write to: it could raise its
+ * limits. */
 int cgroup_parse_mount(const char *text, const char *self, char ret_mount[PATH_MAX],
 		       char ret_dir[PATH_MAX]);
 bool cgroup_has_word(const char *text, const char *word);

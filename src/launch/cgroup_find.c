@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Looking for the place where our groups can be made.
+ * Looks for the place where Cordon may make control groups.
  *
- * A directory is ours if it belongs to us and we may write to the two files that matter; that is
- * how the kernel's documentation delegates. Root could write anywhere, so for root it must lie at
- * or below one that a service manager has marked as given away (the attribute "delegate"). Nothing
- * is ever made where somebody else manages.
+ * A directory is ours if we own it and may write to the two files that matter; the kernel's
+ * documentation calls this delegation. Root could write anywhere, so for root it must lie at or
+ * below one that a service manager has marked as delegated (the attribute "delegate"). Nothing is
+ * ever made in a directory that another program manages.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -100,7 +100,7 @@ int cgroup_parse_self(const char *text, char ret[PATH_MAX])
 				return -ENAMETOOLONG;
 			memcpy(ret, text + 3, len - 3);
 			ret[len - 3] = '\0';
-			/* A group outside of what our namespace shows; or one that was removed. */
+			/* Outside of our cgroup namespace, or removed. */
 			return strncmp(ret, "/..", 3) == 0 || strstr(ret, " (deleted)") ? -ENOENT
 											: 0;
 		}
@@ -115,7 +115,7 @@ static bool is_octal(const char *s)
 	       s[2] <= '7';
 }
 
-/* One field of mountinfo, with the escapes taken out. Returns what follows, NULL at the end. */
+/* One field of mountinfo, unescaped. Returns what follows, NULL at the end. */
 static const char *take_field(const char *line, char *ret, size_t size)
 {
 	size_t n = 0;
@@ -216,7 +216,7 @@ static bool is_ours(int dir_fd)
 	       faccessat(dir_fd, "cgroup.subtree_control", W_OK, AT_EACCESS) == 0;
 }
 
-static bool is_given_away(int dir_fd)
+static bool is_delegated(int dir_fd)
 {
 	static const char *const names[] = { "trusted.delegate", "user.delegate" };
 	char value[2];
@@ -227,7 +227,7 @@ static bool is_given_away(int dir_fd)
 	return false;
 }
 
-/* Does the directory hand down what is needed, by now? */
+/* Do groups in the directory have the controllers that are needed? */
 static bool hands_down(int dir_fd, bool *ret_cpu)
 {
 	char text[SMALL_MAX];
@@ -238,7 +238,7 @@ static bool hands_down(int dir_fd, bool *ret_cpu)
 	return cgroup_has_word(text, "memory") && cgroup_has_word(text, "pids");
 }
 
-/* A group with processes in it cannot hand anything down. */
+/* A group that has processes cannot hand controllers down. */
 static bool make_it_hand_down(int dir_fd, bool *ret_cpu)
 {
 	char text[SMALL_MAX];
@@ -253,8 +253,8 @@ static bool make_it_hand_down(int dir_fd, bool *ret_cpu)
 	return hands_down(dir_fd, ret_cpu);
 }
 
-/* Is @dir at or below a directory of ours that was given to us? */
-static bool was_given(const char *dir, const char *mount)
+/* Is @dir at or below a directory of ours that was delegated to us? */
+static bool was_delegated(const char *dir, const char *mount)
 {
 	char path[PATH_MAX];
 	size_t len = strlen(dir);
@@ -262,12 +262,12 @@ static bool was_given(const char *dir, const char *mount)
 	memcpy(path, dir, len + 1);
 	while (len > strlen(mount)) {
 		int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		bool ours = fd >= 0 && is_ours(fd), given = ours && is_given_away(fd);
+		bool ours = fd >= 0 && is_ours(fd), delegated = ours && is_delegated(fd);
 
 		if (fd >= 0)
 			close(fd);
-		if (given || !ours)
-			return given;
+		if (delegated || !ours)
+			return delegated;
 		while (path[--len] != '/')
 			;
 		path[len] = '\0';
@@ -275,7 +275,7 @@ static bool was_given(const char *dir, const char *mount)
 	return false;
 }
 
-/* 1 = this is the place, 0 = further up perhaps, <0 = no further. */
+/* 1 = found, 0 = try the parent, <0 = give up. */
 static int try_dir(const char *dir, const char *mount, struct cgroup_home *home)
 {
 	int fd = sys_openat(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW, 0);
@@ -283,7 +283,7 @@ static int try_dir(const char *dir, const char *mount, struct cgroup_home *home)
 
 	if (fd < 0)
 		return fd;
-	if (!is_ours(fd) || (geteuid() == 0 && !was_given(dir, mount)))
+	if (!is_ours(fd) || (geteuid() == 0 && !was_delegated(dir, mount)))
 		r = -EACCES;
 	else if (hands_down(fd, &home->has_cpu) || make_it_hand_down(fd, &home->has_cpu))
 		r = 1;
@@ -299,8 +299,8 @@ static int try_dir(const char *dir, const char *mount, struct cgroup_home *home)
 }
 
 /*
- * Removes what supervisors that were killed have left. A lock that can be had exclusively has no
- * owner; a group with processes in it refuses by itself.
+ * Removes the groups of killed supervisors. If the exclusive lock can be taken, the owner is dead;
+ * the kernel refuses to remove a group that has processes.
  */
 static void sweep(int home_fd)
 {
@@ -310,7 +310,7 @@ static void sweep(int home_fd)
 
 	if (!dir && fd >= 0)
 		close(fd);
-	/* Somebody is about to lock a new one: another launcher will do it. */
+	/* Another launcher is making a group: a later one sweeps. */
 	if (dir && flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		closedir(dir);
 		return;
@@ -365,7 +365,7 @@ int cgroup_home_find(struct cgroup_home *home)
 		return 0;
 	}
 	cgroup_home_done(home);
-	/* What is only short at the moment is not remembered. */
+	/* Transient exhaustion: look again next time. */
 	if (r != -EMFILE && r != -ENFILE && r != -ENOMEM)
 		home->state = -1;
 	return r;

@@ -31,7 +31,7 @@ void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy,
 		/* Without a pid namespace the others would outlive an init that is killed. */
 		limits.kills_group = true;
 	}
-	/* A failure is one of this run only: the next may have one. */
+	/* A failure concerns this run only; init watches its limits instead. */
 	(void)cgroup_make(home, &limits, ret);
 }
 

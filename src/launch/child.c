@@ -13,11 +13,11 @@
 
 #include "bare/raw.h"
 
-/* What init needs inside its own user namespace, and drops again before the command runs. */
+/* What init needs inside its user namespace, and drops before the command runs. */
 static const unsigned char kept_caps[] = {
 	CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN,
 	CAP_NET_BIND_SERVICE,
-	/* An overlay acts in its layers with what its maker had. */
+	/* The kernel writes to an overlay's upper directory with its maker's capabilities. */
 	CAP_DAC_OVERRIDE, CAP_FOWNER, CAP_CHOWN
 };
 
@@ -48,7 +48,7 @@ int child_exec_init(void *arg)
 	long r;
 
 	r = child->keep_caps ? child_keep_caps() : 0;
-	/* A host with closed standard streams has it where the loop below would put the socket. */
+	/* A caller without standard streams may have it where the loop below puts the socket. */
 	if (r >= 0 && child->init_fd <= 2) {
 		r = raw_syscall(__NR_fcntl, child->init_fd, F_DUPFD_CLOEXEC, 3, 0, 0, 0);
 		child->init_fd = (int)r;

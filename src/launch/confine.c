@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cordon_confine_self(): a process shuts itself in.
+ * cordon_confine_self(): a process confines itself.
  *
- * Everything that can be found out is found out first: what the policy asks for and one process
- * cannot hold, threads, the plan (the planner's, at level landlock), the Landlock ruleset with its
- * rules. Then the layers are put on a child that shares our memory and ends at once: a kernel or a
- * filter around us that refuses one of them does it there. Only then they are put on this process,
- * where none can be taken off again.
+ * Everything that can fail harmlessly comes first: checking that one process can enforce the policy
+ * and has one thread, making the plan (at level landlock), opening the Landlock ruleset. Then the
+ * layers are tried on a child that shares our memory and ends at once: a kernel or an outer filter
+ * that refuses one of them does so there. Only then this process puts them on, for good.
  */
 #include <cordon/confine.h>
 
@@ -64,7 +63,7 @@ static void free_plan(struct plan **plan)
 	plan_free(*plan);
 }
 
-/* The limits of a whole tree: somebody outside it has to hold them. */
+/* Limits of a whole tree can only be enforced from outside of it. */
 static int check_limits(const struct cordon_policy *p, struct cordon_error *err)
 {
 	const struct {
@@ -80,17 +79,18 @@ static int check_limits(const struct cordon_policy *p, struct cordon_error *err)
 		if (!limits[i].is_set || strlist_has(&p->best_effort, limits[i].name))
 			continue;
 		cordon_err(err, CORDON_E_UNSUPPORTED, 0,
-			   "limits.%s cannot be held by a process over itself", limits[i].name);
-		cordon_err_hint(err,
-				"a run holds it (`cordon run`, cordon_run_start()); to go without "
-				"it: best_effort %s",
-				limits[i].name);
+			   "a process cannot enforce limits.%s on itself", limits[i].name);
+		cordon_err_hint(
+			err,
+			"a run enforces it (`cordon run`, cordon_run_start()); to go without "
+			"it: best_effort %s",
+			limits[i].name);
 		return -CORDON_E_UNSUPPORTED;
 	}
 	return 0;
 }
 
-/* What needs namespaces, a gateway, a view or a start. */
+/* Keys that need namespaces, a gateway, a view of its own or a new process. */
 static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 {
 	static const char run[] = "a run has it: `cordon run`, cordon_run_start()";
@@ -116,7 +116,7 @@ static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 		if (!keys[i].is_set)
 			continue;
 		cordon_err(err, CORDON_E_UNSUPPORTED, 0,
-			   "%s is nothing that a process can do to itself for good", keys[i].key);
+			   "a process cannot apply %s to itself for good", keys[i].key);
 		cordon_err_hint(err, "%s", keys[i].hint);
 		return -CORDON_E_UNSUPPORTED;
 	}
@@ -130,15 +130,16 @@ static int count_threads(struct cordon_error *err)
 	int n = 0;
 
 	if (!tasks)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot count my threads");
+		return cordon_err(err, CORDON_E_SYSTEM, errno,
+				  "cannot count the threads of this process");
 	while ((entry = readdir(tasks)) != NULL)
 		n += entry->d_name[0] != '.';
 	return n;
 }
 
 /*
- * A layer put on one thread leaves the others free, and they share its memory. One that was joined
- * is listed until it is off its CPU: that takes a moment after pthread_join() has returned.
+ * A layer on one thread leaves the others free, and they share its memory. A joined thread is
+ * listed for a moment after pthread_join() has returned.
  */
 static int check_threads(struct cordon_error *err)
 {
@@ -175,7 +176,7 @@ static int make_plan(const struct cordon_policy *policy, const struct cordon_run
 	struct stat st;
 	int r;
 
-	/* One that was replaced or never had a name: there is no installation to be read. */
+	/* Replaced, or never had a name: there is no installation to grant. */
 	options.argv = stat(SELF_PROGRAM, &st) == 0 && st.st_nlink > 0 ? self : NULL;
 	if (given) {
 		options.cwd = given->cwd;
@@ -202,7 +203,7 @@ static int open_object(const struct plan_header *h, const struct plan_op *op)
 
 	fd = (int)sys_call(SYS_openat2, (uint64_t)AT_FDCWD, POINTER(path), POINTER(&how),
 			   sizeof(how));
-	/* Our own filter, from an earlier time, refuses this call. */
+	/* The filter of an earlier confinement refuses this call. */
 	if (fd == -ENOSYS)
 		fd = sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC | O_NOFOLLOW, 0);
 	if (fd < 0 || !(op->flags & PLAN_IDENTITY))
@@ -228,7 +229,7 @@ static int add_rule(const struct plan_header *h, const struct plan_op *op, int r
 
 static int make_ruleset(const struct plan_header *h, int *ret_fd, struct cordon_error *err)
 {
-	/* An older kernel refuses bytes that it does not know unless they are zero. */
+	/* An older kernel refuses bytes that it does not know, unless they are zero. */
 	const uint64_t attr[3] = { h->handled_fs, h->handled_net, h->scoped };
 	size_t size = h->scoped ? sizeof(attr) : (h->handled_net ? 2 : 1) * sizeof(attr[0]);
 	int r = (int)sys_call(__NR_landlock_create_ruleset, POINTER(attr), size, 0, 0);
@@ -272,7 +273,7 @@ static int refuse(const struct confinement *c, struct cordon_error *err)
 	return -CORDON_E_SETUP;
 }
 
-/* In a child that shares our memory, whose layers go with it. */
+/* In a child that shares our memory; the layers end with it. */
 static int try_out(struct confinement *c, struct cordon_error *err)
 {
 	CLEANUP(close_fd) int pid_fd = -1;
@@ -280,7 +281,7 @@ static int try_out(struct confinement *c, struct cordon_error *err)
 	int r = sys_clone_vfork(0, &pid_fd, confine_apply, c);
 
 	if (r < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot try the confinement out");
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot test the confinement");
 	do
 		r = waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | __WALL);
 	while (r < 0 && errno == EINTR);
@@ -292,10 +293,10 @@ static int try_out(struct confinement *c, struct cordon_error *err)
 						  : "nothing was changed");
 		return -CORDON_E_SETUP;
 	}
-	/* A filter around us that ends the process instead of refusing. */
+	/* An outer filter that kills instead of refusing. */
 	if (r == 0 && info.si_code != CLD_EXITED)
 		return cordon_err(err, CORDON_E_SETUP, 0,
-				  "cannot confine the process: a try of it was killed");
+				  "cannot confine the process: the test of it was killed");
 	return 0;
 }
 

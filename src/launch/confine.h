@@ -7,12 +7,12 @@
 
 #include "format/plan.h"
 
-/* Everything is looked up beforehand; what is left is a row of system calls. */
+/* Everything is looked up beforehand; only system calls remain. */
 struct confinement {
 	const struct plan_header *plan;
 	int ruleset_fd;
 	int drops_groups;      /* started by root */
-	int groups_are_locked; /* ... of a rootless container: nobody may change them */
+	int groups_are_locked; /* a rootless container: the kernel refuses to change them */
 	int must_drop;	       /* the process may empty its bounding set, so it has to */
 	/* What went wrong; stage 0 = nothing. */
 	int stage; /* enum cordon_stage */
@@ -20,8 +20,8 @@ struct confinement {
 };
 
 /*
- * Puts all layers on the calling process, in an order in which each still can be. The argument is a
- * struct confinement; also runs in a child that shares our memory: no heap, no lock, no errno.
+ * Puts all layers on the calling process, in an order that lets each succeed. The argument is a
+ * struct confinement. Also runs in a child that shares our memory: no heap, no lock, no errno.
  * Returns 0, or 1 with stage and error set.
  */
 int confine_apply(void *confinement);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Should: leave the calling process without capabilities, without a way to new privileges, held to
- * its limits, its Landlock ruleset and its filter, in this order.
- * Mustn't: call anything of the C library: it is tried out first in a child that shares the
- * caller's memory.
+ * Should: take the calling process's capabilities and its ways to new privileges, then apply its
+ * limits, its Landlock ruleset and its filter, in this order.
+ * Mustn't: call the C library: it is tested first in a child that shares the caller's memory.
  *
  * The same as init does at level landlock (init/stage_caps.c, init/payload.c), for a process that
  * goes on afterwards.
@@ -47,7 +46,7 @@ static long drop_bounding(void)
 	return 0;
 }
 
-/* What could be regained. Only who never could give it away may go on with it. */
+/* A process that lacks CAP_SETPCAP cannot drop these, and may go on. */
 static long limit_caps(const struct confinement *c)
 {
 	long r = drop_bounding();
@@ -87,7 +86,7 @@ static long forgo_privileges(const struct confinement *c)
 {
 	long r;
 
-	/* A second fence: the filter refuses every keyring call anyway. A filter around us may
+	/* Only a second fence, since the filter refuses every keyring call. An outer filter may
 	 * refuse this one, and a user's quota of keys is small. */
 	r = sys_call(__NR_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0);
 	if (r < 0 && r != -ENOSYS && r != -EPERM && r != -EDQUOT)
@@ -128,7 +127,7 @@ static long install_filter(uint32_t variant)
 static int give_up(struct confinement *c, int stage, long r)
 {
 	c->stage = stage;
-	/* A thread that cannot follow is told by its number. */
+	/* Positive: the id of a thread that could not be synchronised. */
 	c->error = r < 0 ? (int)-r : EBUSY;
 	return 1;
 }

@@ -19,7 +19,6 @@
 #include "launch/net_proxy.h"
 #include "sys/calls.h"
 
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define SIZE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 #define FIRST_PUBLISH 5
 
@@ -93,7 +92,7 @@ static int make_config_fd(const struct gateway_config *config, int has_log)
 	return fd;
 }
 
-/* Memory that both see; the gateway cannot make it smaller under our feet. */
+/* Shared memory, sealed so that the gateway cannot shrink it while we read it. */
 static int make_account(struct run_gateway *g)
 {
 	int fd = sys_memfd_create("cordon-account", MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
@@ -113,30 +112,6 @@ static int make_account(struct run_gateway *g)
 	}
 	g->account = at;
 	return fd;
-}
-
-static int send_start(const struct run_gateway *g, const int *fds, unsigned n_fds)
-{
-	union {
-		char space[CMSG_SPACE((FIRST_PUBLISH + GATEWAY_PUBLISH_MAX) * sizeof(int))];
-		struct cmsghdr align;
-	} control;
-	char byte = 's';
-	struct iovec iov = { &byte, 1 };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = CMSG_SPACE(n_fds * sizeof(int)) };
-	struct cmsghdr *c = &control.align;
-	ssize_t r;
-
-	memset(&control, 0, sizeof(control));
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
-	memcpy(CMSG_DATA(c), fds, n_fds * sizeof(int));
-	r = sys_sendmsg(g->ctl_fd, &msg);
-	return r < 0 ? (int)r : 0;
 }
 
 static int spawn(struct cordon_run *run, struct cordon_error *err)
@@ -161,10 +136,10 @@ static int spawn(struct cordon_run *run, struct cordon_error *err)
 	if (child.error)
 		return system_error(err, (int)child.error, "cannot execute the gateway");
 	r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, g->pid_fd, EPOLLIN, 0);
-	return r < 0 ? system_error(err, r, "cannot watch the gateway") : 0;
+	return r < 0 ? system_error(err, r, "cannot monitor the gateway") : 0;
 }
 
-/* Its last step is the only one after which the command may start. */
+/* Only after the last step here can the command start. */
 static int tell(struct cordon_run *run, struct cordon_error *err)
 {
 	struct run_gateway *g = &run->gateway;
@@ -189,8 +164,8 @@ static int tell(struct cordon_run *run, struct cordon_error *err)
 	r = publish_listen(run, fds + n, err);
 	if (r >= 0) {
 		n += (unsigned)r;
-		r = send_start(g, fds, n);
-		/* It has died already; init will say that it did not answer. */
+		r = send_with_fds(g->ctl_fd, "s", 1, fds, n);
+		/* It has died; init reports that it does not answer. */
 		if (r == -EPIPE || r == -ECONNRESET)
 			r = 0;
 		if (r < 0)
@@ -210,7 +185,7 @@ int gateway_start(struct cordon_run *run, struct cordon_error *err)
 	if (!run->plan->gateway)
 		return 0;
 	if (run->gateway.peer_fd < 0)
-		return cordon_err(err, CORDON_E_STATE, 0, "there is no way to the gateway");
+		return cordon_err(err, CORDON_E_STATE, 0, "there is no socket for the gateway");
 	r = spawn(run, err);
 	return r < 0 ? r : tell(run, err);
 }
@@ -240,11 +215,11 @@ void gateway_check(struct cordon_run *run)
 		return;
 	g->is_lost = 1;
 	sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, g->pid_fd, 0, 0);
-	/* Looked at, not collected: that is the graveyard's. */
+	/* WNOWAIT: the graveyard collects it. */
 	if (waitid(P_PIDFD, (id_t)g->pid_fd, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0 ||
 	    info.si_pid == 0)
 		return;
-	/* It ends in peace when init does, of which we may hear later. */
+	/* It ends normally when init does, which we may notice later. */
 	if (info.si_code == CLD_EXITED && info.si_status == 0) {
 		g->is_lost = 0;
 		g->is_ended = 1;
@@ -253,7 +228,7 @@ void gateway_check(struct cordon_run *run)
 	}
 }
 
-/* Its last act but exit, which takes longer and is nobody's business. */
+/* It closes the socket just before exit, which takes longer. */
 static int has_closed(const struct run_gateway *g)
 {
 	struct pollfd p = { .fd = g->ctl_fd, .events = POLLIN };
@@ -269,7 +244,7 @@ int gateway_end(struct cordon_run *run)
 		return 1;
 	if (!g->is_ended) {
 		g->is_ended = 1;
-		/* A run that was ended does not deliver what it has sent. */
+		/* A run that was ended early does not wait for its bytes to go out. */
 		if (run->ending || run->report.limit != CONTROL_LIMIT_NONE)
 			(void)!send(g->ctl_fd, "q", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 		shutdown(g->ctl_fd, SHUT_WR);
@@ -288,7 +263,7 @@ void gateway_done(struct cordon_launcher *l, struct run_gateway *g)
 	if (g->ctl_fd >= 0)
 		close(g->ctl_fd);
 	if (g->pid_fd >= 0) {
-		/* It sees the socket close; but one that is stuck shall not stay. */
+		/* It ends when the socket closes, unless it is stuck. */
 		if (!g->is_ended)
 			sys_pidfd_send_signal(g->pid_fd, SIGKILL);
 		graveyard_bury(l, g->pid_fd, &none);

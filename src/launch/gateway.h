@@ -2,9 +2,9 @@
 /*
  * The supervisor's side of the gateway (src/gateway): starting it, ending it, reading its account.
  *
- * It is started when init has its plan: init was not kept waiting, and is at its mounts meanwhile.
- * Told what to do, it and init speak to each other; the supervisor only holds the socket whose end
- * is the gateway's end, a pidfd to see it die before that, and the memory with the account.
+ * It is started once init has its plan, so that init builds its mounts meanwhile. Then gateway and
+ * init talk to each other; the supervisor only keeps the socket that ends the gateway when it is
+ * closed, a pidfd to see it die earlier, and the memory with the account.
  */
 #ifndef LAUNCH_GATEWAY_H
 #define LAUNCH_GATEWAY_H
@@ -31,29 +31,29 @@ struct run_gateway {
 	size_t n_published;
 	int wait_status; /* how it ended by itself; valid if is_lost */
 	int is_lost;	 /* it ended before the run did */
-	int is_ended;	 /* we have let go of it */
+	int is_ended;	 /* we have told it to end */
 	int is_awaited;	 /* and wait for its log to be complete */
 };
 
 #define RUN_GATEWAY_INIT                                                                           \
 	{ .ctl_fd = -1, .pid_fd = -1, .init_fd = -1, .peer_fd = -1, .proxy_fd = -1 }
 
-/* What init needs of it, if @policy has any use for a gateway. */
+/* Opens the sockets that init gets, if @policy needs a gateway. */
 int gateway_open(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		 struct cordon_error *err);
 /* init has been sent its descriptors. */
 void gateway_delivered(struct run_gateway *gateway);
-/* Starts the process, opens what the plan wants published, and tells it. If this fails, the command
- * does not start: init waits for the gateway's word. */
+/* Starts the process, opens the published ports and sends both. If this fails, the command does not
+ * start: init waits for the gateway. */
 int gateway_start(struct cordon_run *run, struct cordon_error *err);
-/* Looks whether it is still there. */
+/* Notices if it has ended. */
 void gateway_check(struct cordon_run *run);
 /* The tree is gone: the gateway ends, too, once what the command has sent has gone out. 1 when it
  * has ended, 0 = look again. */
 int gateway_end(struct cordon_run *run);
-/* Lets go of everything. */
+/* Closes everything; one that is still running is killed. */
 void gateway_done(struct cordon_launcher *launcher, struct run_gateway *gateway);
-/* What it says of itself, for a run whose set-up failed; 0 = nothing. */
+/* Why the gateway failed, for a run whose set-up failed; 0 = it did not say. */
 int gateway_error(const struct cordon_run *run, struct cordon_error *err);
 /* Bytes and refusals, into the result. */
 void gateway_account(struct cordon_run *run);

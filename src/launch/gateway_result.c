@@ -37,7 +37,7 @@ int gateway_error(const struct cordon_run *run, struct cordon_error *err)
 	return 1;
 }
 
-/* One refusal as it was read, once. */
+/* A copy: the gateway can change its account at any time. */
 struct refusal {
 	unsigned reason, port;
 	char host[NET_NAME_MAX + 1], other[NET_NAME_MAX + 1];
@@ -80,7 +80,7 @@ static const char *with_port(struct cordon_run *run, const char *host, unsigned 
 	return arena_printf(&run->arena, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
 
-/* The addresses that names get inside: allowing one leads nowhere. */
+/* Addresses that names get inside. Allowing one does not help. */
 static bool is_of_pool(const struct net_addr *addr)
 {
 	static const struct net_addr pool = { 0, { 198, 18 } };
@@ -89,7 +89,7 @@ static bool is_of_pool(const struct net_addr *addr)
 	return net_addr_is_in(addr, &pool, 15) || net_addr_is_in(addr, &pool6, 96);
 }
 
-/* Would it help to allow @host? Not if it is allowed, or is none. */
+/* Would it help to allow @host? Not if it is allowed already, or not a valid host. */
 static bool can_be_allowed(const struct cordon_run *run, const char *host, unsigned port)
 {
 	const struct gateway_config *c = run->plan->gateway;
@@ -126,7 +126,7 @@ static const char *allow_flag(struct cordon_run *run, const char *host, unsigned
 	return target ? arena_printf(&run->arena, "--net-allow %s", target) : NULL;
 }
 
-/* A name was asked for that has this address: on the ports that the name is allowed on. */
+/* The flag for an address that an allowed name has, with the ports of the name's rules. */
 static const char *allow_address(struct cordon_run *run, const char *name, const char *addr)
 {
 	const struct gateway_config *c = run->plan->gateway;
@@ -199,7 +199,7 @@ static void add_refusal(struct cordon_run *run, const struct refusal *r)
 		result_deny(run, &denial);
 }
 
-/* A gateway that ended by itself took the network with it; nothing was opened by that. */
+/* Without its gateway a run has no network; nothing was opened by its end. */
 static void add_loss(struct cordon_run *run)
 {
 	const struct cordon_denial denial = {

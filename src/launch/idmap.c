@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Grants of a run started by root: the sandbox is never root on the host, so files of root's are
- * shown to it as its own through idmapped mounts, and what it creates there belongs to root.
+ * Grants of a run started by root. The sandbox is never root on the host, so idmapped mounts show
+ * root's files to it as its own, and what it creates there belongs to root.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@
 #define TREE_FLAGS (OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH)
 #define RECURSIVE 0x8000 /* AT_RECURSIVE */
 
-/* A user namespace in which the host's 0 is the sandbox's host id: nobody ever runs in it. */
+/* A user namespace that maps the host's 0 to the sandbox's host id; no process runs in it. */
 static int make_namespace(struct cordon_launcher *l, uint32_t uid, uint32_t gid,
 			  struct cordon_error *err)
 {
@@ -88,7 +88,7 @@ static const char *grant_path(const struct plan *plan, size_t index)
 	return plan_string(plan->block, op->src ? op->src : op->dst);
 }
 
-/* What belongs to the run's own id needs no mapping, and its filesystem need not know of any. */
+/* Private directories belong to the run's id already. */
 static int is_mapped(const struct plan *plan, size_t index)
 {
 	const struct plan_op *op = step_of(plan, index);

@@ -3,12 +3,12 @@
  * The supervisor's side of a run.
  *
  * Theory of operation. A launcher keeps the init program in a sealed memfd and a pidfd of this
- * process. Starting a run spawns init straight into its user and pid namespaces (spawn.c; it could
- * have been spawned long before, parked), builds the plan while init makes the other namespaces,
- * holds the names that must not come into being (reserve.c), turns grants into idmapped mounts if we
- * are root (idmap.c), and sends it all over. From then on everything is an event on one epoll
- * descriptor (run.c): bytes to relay (relay.c), init's report, the clock. The result is put
- * together from init's report, never from anything the guest says (result.c).
+ * process. Starting a run spawns init straight into its user and pid namespaces (spawn.c; a parked
+ * one was spawned earlier), builds the plan while init makes the other namespaces, reserves the
+ * names that must not be created (reserve.c), turns grants into idmapped mounts if we are root
+ * (idmap.c), and sends it all over. From then on everything is an event on one epoll
+ * descriptor (run.c): bytes to relay (relay.c), init's report, the clock. The result comes from
+ * init's report, never from anything the guest says (result.c).
  *
  * No globals, no threads, no signal handlers: a run is one heap object with descriptors.
  */
@@ -31,7 +31,8 @@
 #include "plan/plan.h"
 #include "probe/probe.h"
 
-#define BACKSTOP_MS 500	 /* after init should have acted, we do */
+#define BACKSTOP_MS 500 /* how long init may be late before we act */
+#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 #define GRAVEYARD_MAX 64 /* ended inits whose exit has not been collected yet */
 
 /* An init on its way out, and the control group that goes with it. */
@@ -50,7 +51,7 @@ struct cordon_launcher {
 	pthread_mutex_t lock; /* protects what follows */
 	struct grave graveyard[GRAVEYARD_MAX];
 	unsigned n_graveyard;
-	struct cgroup_home cgroups; /* does not change any more once it was found */
+	struct cgroup_home cgroups; /* does not change once found */
 	int gateway_fd;		    /* sealed memfd with the gateway program, -1 = not made yet */
 	int idmap_fd; /* user namespace for idmapped mounts (root only), -1 = not made yet */
 	uint32_t idmap_uid, idmap_gid;
@@ -74,18 +75,17 @@ enum spawn_role {
 	SPAWN_JANITOR
 };
 
-/* Does it only say that there is not enough of something right now? A guest can bring that about:
- * it must not be taken for what the machine can do, and bring the level down. */
+/* Transient exhaustion. A guest can provoke it, so it must not bring the level down. */
 bool error_is_transient(int error);
 /* @scratch: level landlock, the private directory that init removes if we are killed. */
 int spawn_init(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
 	       struct spawned *ret, struct cordon_error *err);
-/* The same inside @cgroup, if it can be: what *ret has is taken over, and the rest is removed. */
+/* The same inside @cgroup, if possible. The group moves to *ret, or is removed. */
 int spawn_init_into(struct cordon_launcher *launcher, enum spawn_role role, const char *scratch,
 		    struct cgroup *cgroup, struct spawned *ret, struct cordon_error *err);
 /* Ends it at once and forgets it. */
 void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
-/* Hands over the base of a plan; init builds it and waits. */
+/* Hands over the common steps of a plan; init carries them out and waits. */
 int spawn_deliver_common(struct cordon_launcher *launcher, struct spawned *spawned,
 			 const struct plan *plan, struct cordon_error *err);
 /* flags of spawn_deliver() */
@@ -103,14 +103,16 @@ int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
  * -errno the end. */
 int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd);
 int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds);
+/* Sends one message with up to CONTROL_FDS_MAX descriptors. */
+int send_with_fds(int socket_fd, const void *data, size_t size, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
 int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t inner_gid,
 		     uint32_t outer_gid);
 
 /*
- * An init made ahead, with the base of @policy's plans already built. It serves one run, started
- * with run_start_parked(), which takes it over whatever happens; a run whose plan has another base
- * is started cold instead.
+ * An init made ahead that has carried out the common steps of @policy's plans. It serves one run,
+ * started with run_start_parked(), which owns it from then on; a run whose plan has other common
+ * steps is started cold instead.
  */
 struct parked {
 	struct spawned spawned;
@@ -124,12 +126,11 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 		     const struct cordon_policy *policy, const struct cordon_run_options *options,
 		     struct cordon_run **ret, struct cordon_error *err);
 
-/* Collects the exit of @pid_fd and removes @cgroup (both are consumed), now or later; never blocks
- * but for a moment. */
+/* Collects the exit of @pid_fd and removes @cgroup (both are consumed), now or later. */
 void graveyard_bury(struct cordon_launcher *launcher, int pid_fd, struct cgroup *cgroup);
 void graveyard_sweep(struct cordon_launcher *launcher, int wait);
 
-/* Detached mounts of the plan's descriptors, owned by us while they are files of root's. */
+/* Detached mounts of the plan's descriptors that show root's files as the run's. */
 int idmap_make_mounts(struct cordon_launcher *launcher, const struct plan *plan, int *ret_fds,
 		      struct cordon_error *err);
 
@@ -139,7 +140,7 @@ struct reserved {
 	struct spawned janitor;
 };
 
-/* Creates the plan's placeholders. -CORDON_E_STATE: a name has come into being, plan again. */
+/* Creates the plan's placeholders. -CORDON_E_STATE: one of the names exists now, plan again. */
 int reserve_names(struct cordon_launcher *launcher, const struct plan *plan, int init_pid_fd,
 		  struct reserved *ret, struct cordon_error *err);
 void reserve_release(struct cordon_launcher *launcher, struct reserved *reserved);
@@ -169,7 +170,7 @@ struct relay {
 	size_t head_len, tail_len, tail_pos, head_max, tail_max;
 };
 
-/* @ret_guest_fd: NULL = for a terminal, which terminal_attach() brings. */
+/* @ret_guest_fd: NULL = a terminal, which comes with terminal_attach(). */
 int relay_init(struct relay *relay, const struct cordon_stream *stream, int is_input,
 	       int64_t limit_bytes, int *ret_guest_fd, struct cordon_error *err);
 void relay_done(struct relay *relay);
@@ -178,9 +179,9 @@ int relay_pump_all(struct relay *const relays[], int n, int epoll_fd);
 int relay_is_over(const struct relay *relay);
 /* The guest is gone: what it did not read goes back to the caller's file. */
 void relay_close_input(struct relay *relay, int epoll_fd);
-/* The tree is gone: what it wrote is still taken, what others may write to the pipe is not. */
+/* The tree is gone: relays what it wrote, but not what others may write to the pipe now. */
 void relay_last_output(struct relay *relay);
-/* What was captured has been handed out; what still comes is counted and thrown away. */
+/* The caller has the captured bytes; later ones are only counted. */
 void relay_stop_capture(struct relay *relay);
 /* Joins head and tail; the bytes belong to the relay. */
 int relay_captured(struct relay *relay, struct cordon_output *ret);
@@ -204,12 +205,12 @@ struct cordon_run {
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
-	struct timespec started_at; /* as the time stamps of files are told */
+	struct timespec started_at; /* by the clock that stamps files */
 	pthread_mutex_t lock;	    /* held while the run is worked on, by whichever thread */
 	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
 	int reported, init_gone, over;
-	int orphaning,
-		orphaned;   /* the command has ended and its result is there; the tree goes on */
+	int orphaning;	    /* the command has ended, the tree goes on */
+	int orphaned;	    /* and the result is there */
 	int closing;	    /* the tree is gone, and the streams know */
 	int resized;	    /* before there was a terminal */
 	int terminal_error; /* why the command's terminal could not be taken: -errno */
@@ -232,17 +233,17 @@ struct cordon_run {
 	size_t cap_denials;
 };
 
-/* The master of the command's terminal is here, which is consumed: 0 or -errno. */
+/* Takes the master of the command's terminal, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
 
 /* cgroup_run.c */
-/* Where a run gets a control group; NULL = it gets none. Looks at what plan_wants_cgroup() does. */
+/* Where a run gets a control group; NULL = it gets none. Reads what plan_wants_cgroup() reads. */
 const struct cgroup_home *run_cgroup_home(struct cordon_launcher *launcher,
 					  const struct plan_input *input);
-/* A control group for the limits that gain by one; without one they are init's to watch. */
+/* A control group for the limits that it can enforce; without one init watches them. */
 void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		     struct cgroup *ret);
-/* A parked init was made before anybody knew what for. */
+/* The same for a parked init, which was made before the limits were known. */
 void run_move_parked(struct cordon_run *run, const struct cordon_policy *policy);
 
 /* repositories.c */
@@ -252,14 +253,13 @@ int repositories_note(struct cordon_run *run, struct cordon_error *err);
 void repositories_check(struct cordon_run *run);
 
 void result_fill(struct cordon_run *run);
-/* Adds what was refused; the strings must live as long as the run. Out of memory: nothing is said.
- */
+/* Adds a denial, unless memory is out. The strings must live as long as the run. */
 void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 /* The step of the plan that init failed at; NULL if it was none of them. */
 const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep);
 /* What went wrong inside, in words. */
-int result_stage_error(const struct plan *plan, const struct control_report *report,
-		       struct cordon_error *err);
+void result_stage_error(const struct plan *plan, const struct control_report *report,
+			struct cordon_error *err);
 uint64_t clock_ns(void);
 /* A sealed memory file with a program of ours. */
 int launcher_program_fd(const char *name, const void *image, size_t len, struct cordon_error *err);

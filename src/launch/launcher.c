@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is prepared once for any number of runs. */
+/* The launcher: prepared once for any number of runs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +20,6 @@
 #define MFD_EXEC 0x0010U
 #endif
 #define CGROUP_EMPTY_MS 200
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 uint64_t clock_ns(void)
 {
@@ -34,7 +33,7 @@ int launcher_program_fd(const char *name, const void *image, size_t len, struct 
 {
 	int fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_EXEC);
 
-	/* Kernels before 6.3 do not know MFD_EXEC: there it is what they do anyway. */
+	/* Kernels before 6.3 do not know MFD_EXEC; their memory files are always executable. */
 	if (fd == -EINVAL)
 		fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	if (fd < 0) {
@@ -70,7 +69,8 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	}
 	l->self_fd = sys_pidfd_open(l->pid);
 	if (l->self_fd < 0) {
-		r = cordon_err(err, CORDON_E_SYSTEM, -l->self_fd, "cannot open a pidfd of my own");
+		r = cordon_err(err, CORDON_E_SYSTEM, -l->self_fd,
+			       "cannot open a pidfd of this process");
 		cordon_err_hint(err, "Linux 5.13 or newer is needed");
 		goto fail;
 	}
@@ -105,13 +105,12 @@ static int try_reap(int pid_fd, int flags)
 	siginfo_t info;
 
 	if (waitid(P_PIDFD, (id_t)pid_fd, &info, WEXITED | __WALL | flags) < 0)
-		return errno != EINTR; /* ECHILD: somebody else took it */
+		return errno != EINTR; /* ECHILD: already collected */
 	return info.si_pid != 0;
 }
 
-/* 1 when nothing is left of it. The kernel may count the dead for a moment after they are
- * collected.
- */
+/* 1 when nothing is left of it. The kernel may count a process for a moment after its exit was
+ * collected. */
 static int try_close(struct cordon_launcher *l, struct grave *grave, int wait)
 {
 	if (grave->pid_fd >= 0) {
@@ -130,14 +129,14 @@ static int try_close(struct cordon_launcher *l, struct grave *grave, int wait)
 	return 1;
 }
 
-/* Collects what can be; with @wait also what still tears itself down. */
+/* With @wait also those that have not ended yet. */
 void graveyard_sweep(struct cordon_launcher *l, int wait)
 {
 	unsigned kept = 0;
 
 	pthread_mutex_lock(&l->lock);
 	for (unsigned i = 0; i < l->n_graveyard; i++) {
-		/* Interrupted waiting is taken up again. */
+		/* EINTR: wait again. */
 		while (!try_close(l, &l->graveyard[i], wait) && wait)
 			;
 		if (l->graveyard[i].pid_fd >= 0 || l->graveyard[i].cgroup.dir_fd >= 0)
@@ -162,7 +161,7 @@ void graveyard_bury(struct cordon_launcher *l, int pid_fd, struct cgroup *cgroup
 		is_buried = 1;
 	}
 	pthread_mutex_unlock(&l->lock);
-	/* It has been told to end and is at most some milliseconds from it. */
+	/* No room: wait. It was told to end and needs some milliseconds at most. */
 	while (!is_buried && !try_close(l, &grave, 1))
 		;
 }

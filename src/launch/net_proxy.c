@@ -2,9 +2,8 @@
 /*
  * Level landlock: the port that the proxy variables name.
  *
- * The listener is made before the plan is, which needs to know its port, and is then init's
- * (init/broker/connect.c). Nobody but init can get through it: whoever else connects is turned
- * away.
+ * The plan names the port, so the listener is made first; init gets it (init/broker/connect.c) and
+ * turns away every connection but those it makes itself.
  */
 #include "launch/net_proxy.h"
 

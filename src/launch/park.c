@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inits made ahead. What costs most of a start (namespaces, the system part of the view) does not
- * depend on the run, so it can be done before there is one. A parked init is used once, by one run.
+ * Inits made ahead. The costly part of a start (namespaces, the common steps of the plan) does not
+ * depend on the run, so it can be done before. A parked init serves one run.
  */
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -3,12 +3,12 @@
  * DIR, given by the caller:
  *
  *	tmp/, home/	what runs see as /tmp and home; they own what is in them
- *	held		what both were last seen to hold, for the count of limits.disk
+ *	held		the last known usage of both, for limits.disk
  *
- * DIR itself is the caller's and nobody else can write to it, so its three names are what we made
- * them: no run can reach DIR. Everything below tmp and home was made by runs, and is only opened by
- * them (and removed, by tree_remove()). A run that begins while another one makes these directories
- * sees them complete or not at all.
+ * Only the caller can write to DIR, and no run can reach it, so its three names are what we made
+ * them. Everything below tmp and home was made by runs; only runs open it, and tree_remove()
+ * removes it. A run that begins while another one makes these directories sees them complete or
+ * not at all.
  */
 #include "launch/private.h"
 
@@ -34,11 +34,11 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define USAGE_FILE "held"
-#define HELD_MAX 96
+#define USAGE_MAX 96
 #define HEX "0123456789abcdef"
 #define TEMP_LEN 17
 
-/* Where it is to be, and its parent, opened. */
+/* The directory by path, name and open parent. */
 struct dir_at {
 	char path[PATH_MAX];
 	const char *name; /* last component, in @path */
@@ -75,7 +75,7 @@ static int find_dir(const char *typed, struct dir_at *ret, struct cordon_error *
 	return r;
 }
 
-/* 0 with *ret_fd = -1: it is not there, and not to be made. */
+/* 0 with *ret_fd = -1: it does not exist, and @make is false. */
 static int open_dir(const struct dir_at *at, bool make, int *ret_fd, struct cordon_error *err)
 {
 	int fd, r;
@@ -107,7 +107,8 @@ static int check_dir(const struct dir_at *at, int fd, mode_t *ret_mode, struct c
 		r = cordon_err(err, CORDON_E_PATH, 0,
 			       "the private directory '%s' belongs to user %u, not to you",
 			       at->path, (unsigned)st.st_uid);
-		cordon_err_hint(err, "take one of your own, or one that does not exist yet");
+		cordon_err_hint(
+			err, "use a directory that belongs to you, or one that does not exist yet");
 		return r;
 	}
 	if (st.st_mode & (S_IWGRP | S_IWOTH)) {
@@ -121,7 +122,7 @@ static int check_dir(const struct dir_at *at, int fd, mode_t *ret_mode, struct c
 
 static bool is_our_name(const char *name)
 {
-	/* make_part()'s, of a run that was killed. */
+	/* A run was killed in make_part(). */
 	if (name[0] == '.' && strlen(name) == TEMP_LEN && strspn(name + 1, HEX) == TEMP_LEN - 1)
 		return true;
 	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 ||
@@ -136,9 +137,9 @@ static bool is_plain_file(int dir_fd, const char *name)
 }
 
 /*
- * A mistyped path must not give anybody's own tmp to a command, nor cost him a directory: many have
- * a tmp. @files_too: nothing else may be there; otherwise plain files of the caller's may, who
- * keeps his account of the directory in it.
+ * A mistyped path must not hand a user's own tmp to a command, or remove it: many directories have
+ * a tmp. @files_too: refuse plain files as well. Otherwise they may be there, since callers keep
+ * notes about the directory in it.
  */
 static int check_names(const struct dir_at *at, int dir_fd, bool files_too,
 		       struct cordon_error *err)
@@ -166,7 +167,7 @@ static int check_names(const struct dir_at *at, int dir_fd, bool files_too,
 	return r;
 }
 
-/* Under a name that nobody looks at, until it is complete. */
+/* Under a temporary name until it is complete. */
 static int make_part(int dir_fd, const char *name, mode_t mode, uid_t uid, gid_t gid)
 {
 	char temp[32];
@@ -212,7 +213,7 @@ static int refuse_part(const char *path, const struct stat *st, const struct own
 	return r;
 }
 
-/* Opens tmp or home. @mode: what it is made with, and gets back if a run took too much of it. */
+/* Opens tmp or home. @mode: of a new one, and restored if a run has changed it. */
 static int open_part(const struct run_private *p, const char *name, mode_t mode,
 		     const struct owner *owner, bool make, struct plan_own_dir *ret,
 		     struct cordon_error *err)
@@ -239,7 +240,8 @@ static int open_part(const struct run_private *p, const char *name, mode_t mode,
 		return refuse_part(ret->path, &st, owner, err);
 	}
 	if (make && (st.st_mode & 07777) != mode && fchmodat(p->dir_fd, name, mode, 0) < 0) {
-		r = cordon_err(err, CORDON_E_PATH, errno, "cannot open up '%s'", ret->path);
+		r = cordon_err(err, CORDON_E_PATH, errno, "cannot restore the mode of '%s'",
+			       ret->path);
 		close(fd);
 		return r;
 	}
@@ -249,7 +251,7 @@ static int open_part(const struct run_private *p, const char *name, mode_t mode,
 	return 0;
 }
 
-/* As the kernel calls it: init follows no links. */
+/* Without links: init follows none. */
 static const char *real_path(struct arena *arena, const struct dir_at *at)
 {
 	char link[64], real[PATH_MAX];
@@ -263,14 +265,14 @@ static const char *real_path(struct arena *arena, const struct dir_at *at)
 	return arena_printf(arena, "%s/%s", len == 1 ? "" : real, at->name);
 }
 
-/* Our own account; what does not look like it is as good as none. */
+/* A malformed file means that the usage is unknown. */
 static void read_usage(struct run_private *p)
 {
 	uint64_t *const numbers[] = { &p->usage_bytes, &p->usage_inodes, &p->seen_bytes,
 				      &p->seen_inodes };
-	char text[HELD_MAX + 1], *at = text;
+	char text[USAGE_MAX + 1], *at = text;
 	int fd = openat(p->dir_fd, USAGE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, HELD_MAX);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, USAGE_MAX);
 	size_t i = 0;
 
 	if (fd >= 0)
@@ -288,8 +290,8 @@ static void read_usage(struct run_private *p)
 }
 
 /*
- * What the last run could not look into, it could only conclude from the file system's growth, in
- * which others have a part: they may have hidden it, or be hidden in it. We can look.
+ * The last run could only estimate what it could not look into, from the growth of the file system,
+ * which others use, too. We can look.
  */
 static void look_into_locked(struct run_private *p)
 {
@@ -329,7 +331,7 @@ static int open_all(const struct plan_input *in, bool make, struct arena *arena,
 			r = cordon_err(err, CORDON_E_PATH, ENAMETOOLONG,
 				       "the private directory '%s'", at.path);
 	}
-	/* Open to all, as /tmp is, inside; not for those who can look into DIR. */
+	/* Mode 01777 inside, like any /tmp; but 01700 if other users can enter DIR. */
 	if (r == 0 && ret->dir_fd >= 0)
 		r = open_part(ret, "tmp", mode & 077 ? 01700 : 01777, &owner, make, &ret->plan.tmp,
 			      err);
@@ -365,7 +367,7 @@ int private_begin(struct cordon_run *run, const struct cordon_policy *policy, in
 
 	if (!run->options.private_dir)
 		return 0;
-	/* A second try at another level: the owner may have to be another one. */
+	/* A second try at another level may need another owner. */
 	private_close(&run->private_dir);
 	r = check_level(&in, err);
 	if (r == 0)
@@ -407,7 +409,7 @@ void private_usage(const struct cordon_run *run, struct control_limits *ret)
 	ret->usage_inodes = is_known ? ret->usage_inodes + p->usage_inodes : CONTROL_UNKNOWN;
 }
 
-/* Both were watched: neither the home directory nor /tmp was a grant. */
+/* Init counted both: neither home nor /tmp was a grant. */
 static bool is_counted(const struct plan *plan)
 {
 	const struct plan_header *h = plan->block;
@@ -419,7 +421,7 @@ static bool is_counted(const struct plan *plan)
 	return n == 2;
 }
 
-/* What lies in directories that nobody can enter would not be found by counting. */
+/* The next run cannot count what lies in directories that it may not enter. */
 static void write_usage(struct run_private *p, const struct control_report *rep)
 {
 	const struct run_private now = {
@@ -428,7 +430,7 @@ static void write_usage(struct run_private *p, const struct control_report *rep)
 		.seen_bytes = rep->hits & CONTROL_HIT_LOCKED ? rep->private_bytes : 0,
 		.seen_inodes = rep->hits & CONTROL_HIT_LOCKED ? rep->private_inodes : 0,
 	};
-	char text[HELD_MAX];
+	char text[USAGE_MAX];
 	int n, fd;
 
 	if (now.usage_bytes == p->usage_bytes && now.usage_inodes == p->usage_inodes &&
@@ -442,7 +444,7 @@ static void write_usage(struct run_private *p, const struct control_report *rep)
 		    0600);
 	if (fd < 0)
 		return;
-	/* In one piece, padded: whoever reads it sees the old one or the new. */
+	/* One write of fixed size: a reader sees the old text or the new. */
 	memset(text + n, '\n', sizeof(text) - (size_t)n);
 	if (pwrite(fd, text, sizeof(text), 0) != (ssize_t)sizeof(text))
 		(void)unlinkat(p->dir_fd, USAGE_FILE, 0);

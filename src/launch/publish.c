@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's side of published ports: opened here, so that a port that is taken is told at once. */
+/* The host's side of published ports. Opened here, so that a port in use is reported at once. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -80,18 +80,18 @@ static int refuse(const struct plan_publish *p, int r, struct cordon_error *err)
 		cordon_err_hint(err, "ports below 1024 are the system's: --publish %u:%u",
 				p->port < 1024 ? p->port + 8000u : p->port, p->port);
 	if (r == -EADDRNOTAVAIL)
-		cordon_err_hint(err, "%s is no address of this machine", addr);
+		cordon_err_hint(err, "%s is not an address of this machine", addr);
 	return -CORDON_E_SETUP;
 }
 
-/* Does @b continue the entry that @a begins: the same for the other protocol? */
+/* Are these the two protocols of one entry? */
 static int is_pair(const struct plan_publish *a, const struct plan_publish *b)
 {
 	return a->protocol == GATEWAY_TCP && b->protocol == GATEWAY_UDP && a->port == b->port &&
 	       a->host_port == b->host_port && net_addr_equal(&a->addr, &b->addr);
 }
 
-/* Both protocols of an entry get the same port: one that is picked must be free for both. */
+/* Both protocols of an entry get the same port, so a picked one must be free for both. */
 static int open_entry(const struct plan_publish *p, size_t n, int *fds, uint16_t *ret_port,
 		      struct cordon_error *err)
 {

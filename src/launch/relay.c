@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard streams. The guest only ever holds ends of our own pipes, so nothing it does to them
- * (flags, offsets, modes) reaches a descriptor of the caller's.
+ * Standard streams. The guest only has ends of our pipes, so nothing it does to them (flags,
+ * offsets, modes) reaches the caller's descriptors.
  *
- * Nothing here blocks, although the caller's descriptors cannot be made non-blocking (their flags
- * are shared with whoever else has them): a pipe is written with SPLICE_F_NONBLOCK or, after poll()
- * said so, in pieces that the kernel takes whole. While bytes wait for the other side, no more are
- * read: back-pressure reaches the guest, memory stays bounded.
+ * Nothing here blocks, although the caller's descriptors cannot be made non-blocking (other
+ * processes may share their flags): a pipe is written with SPLICE_F_NONBLOCK or, once poll() says
+ * that it is ready, in pieces that the kernel takes whole. While bytes wait for the other side, no
+ * more are read: back-pressure reaches the guest, memory stays bounded.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,22 +32,22 @@
 #define ROUNDS 16	      /* pieces moved before other streams get their turn */
 
 /*
- * A terminal that says it is ready may take one byte and block on the next. Opened once more, with
- * flags of its own, it need not. -1 where that cannot be had, or is no terminal.
+ * A terminal that polls as ready may take one byte and block on the next. A second open file has
+ * its own flags, so it can be non-blocking. -1: not a terminal, or it cannot be opened.
  */
 static int open_terminal(int fd)
 {
 	char path[32];
-	int own_fd, ret;
+	int new_fd, ret;
 
 	if (!isatty(fd))
 		return -1;
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	if (own_fd < 0 || own_fd > 2)
-		return own_fd;
-	ret = fcntl(own_fd, F_DUPFD_CLOEXEC, 3);
-	close(own_fd);
+	new_fd = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (new_fd < 0 || new_fd > 2)
+		return new_fd;
+	ret = fcntl(new_fd, F_DUPFD_CLOEXEC, 3);
+	close(new_fd);
 	return ret;
 }
 
@@ -80,7 +80,7 @@ static int make_pipe(struct relay *r, int *ret_guest_fd, struct cordon_error *er
 	*ret_guest_fd = r->is_input ? fds[0] : fds[1];
 	r->pipe_fd = r->is_input ? fds[1] : fds[0];
 	e = sys_fcntl(r->pipe_fd, F_SETFL, O_NONBLOCK);
-	/* /dev/stdin and its like work by opening the pipe anew: in its own direction only. */
+	/* Opening /dev/stdin opens the pipe again: allow that in its direction only. */
 	if (e >= 0 && fchmod(r->pipe_fd, r->is_input ? 0444 : 0222) < 0)
 		e = -errno;
 	return e < 0 ? cordon_err(err, CORDON_E_SYSTEM, -e, "cannot set up a pipe") : 0;
@@ -162,7 +162,7 @@ static void arm(int epoll_fd, int fd, int *armed, int events)
 	if (events == 0)
 		sys_epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, 0, 0);
 	else
-		/* Regular files cannot be polled: they are always ready, and never waited for. */
+		/* Fails for regular files, which are always ready. */
 		sys_epoll_ctl(epoll_fd, *armed ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd,
 			      (uint32_t)events, 0);
 	*armed = events;
@@ -183,7 +183,6 @@ static int ensure_buffer(struct relay *r)
 	return r->buffer ? 0 : -ENOMEM;
 }
 
-/* Ready right now, without having to wait? */
 static int is_ready(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
@@ -191,7 +190,7 @@ static int is_ready(int fd, short events)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* Nobody takes the output any more. A closed pipe is an ordinary end, anything else a loss. */
+/* The caller takes no more output. A closed pipe is an ordinary end, anything else a loss. */
 static void peer_is_gone(struct relay *r, int error)
 {
 	r->peer_failed = 1;
@@ -199,7 +198,7 @@ static void peer_is_gone(struct relay *r, int error)
 		r->write_errno = error;
 }
 
-/* Writes waiting bytes to the caller: 1 all gone, 0 it must be waited for. */
+/* Writes buffered bytes to the caller: 1 all written, 0 it is not ready. */
 static int flush_to_peer(struct relay *r)
 {
 	while (r->start < r->end) {
@@ -327,7 +326,7 @@ void relay_stop_capture(struct relay *r)
 		r->mode = CORDON_STREAM_NULL;
 }
 
-/* Nothing more comes; what the cleaner holds back goes out. */
+/* The end of the output: flushes the cleaner. */
 static void end_output(struct relay *r, int epoll_fd)
 {
 	close_pipe(r, epoll_fd);
@@ -343,7 +342,7 @@ static void use_up(struct relay *r, ssize_t n)
 		r->last_bytes -= n;
 }
 
-/* Pipe to pipe without copying; 1 moved, 0 wait for the peer, -1 use the ordinary way. */
+/* Pipe to pipe without copying: 1 moved, 0 one side is not ready, -1 copy instead. */
 static int splice_out(struct relay *r, int epoll_fd)
 {
 	size_t most = r->last_bytes >= 0 && r->last_bytes < CHUNK ? (size_t)r->last_bytes : CHUNK;
@@ -385,7 +384,7 @@ static int read_guest(struct relay *r, int epoll_fd)
 		use_up(r, got);
 	if (got < 0 && errno == EINTR)
 		return 1;
-	/* EIO: nobody has the terminal any more. */
+	/* EIO: the terminal was closed. */
 	if (got < 0 && errno != EAGAIN && !(r->is_terminal && errno == EIO))
 		return -errno;
 	if (got < 0 && errno == EAGAIN && r->last_bytes < 0)
@@ -422,7 +421,7 @@ static int pump_output(struct relay *r, int epoll_fd)
 			wait_for_peer = 1;
 			break;
 		}
-		/* Nobody reads any more: the guest's next write must fail as in a pipeline. */
+		/* No reader: the guest's next write must fail as in a pipeline. */
 		if ((r->peer_failed || r->last_bytes == 0) && r->pipe_fd >= 0)
 			end_output(r, epoll_fd);
 		if (r->pipe_fd < 0)
@@ -464,8 +463,8 @@ static int fill_input(struct relay *r)
 	if (ensure_buffer(r) < 0)
 		return -ENOMEM;
 	if (r->peer_is_file && r->file_offset >= 0)
-		/* Not read(): the position is shared with the caller and moves only by what the
-		 * guest really took. */
+		/* Not read(): the caller shares the position, which moves only by what the guest
+		 * has read. */
 		got = pread(r->peer_fd, r->buffer, r->capacity,
 			    (off_t)(r->file_offset + (int64_t)r->total));
 	else if (!is_ready(r->peer_fd, POLLIN))
@@ -517,7 +516,7 @@ static int pump_input(struct relay *r, int epoll_fd)
 	}
 	if (r->pipe_fd < 0)
 		return 0;
-	/* Exactly one side is waited for, and it is the one that cannot go on. */
+	/* Wait for the one side that is not ready. */
 	arm(epoll_fd, r->pipe_fd, &r->pipe_armed, wait_for_peer ? 0 : EPOLLOUT);
 	arm(epoll_fd, r->peer_fd, &r->peer_armed, wait_for_peer ? EPOLLIN : 0);
 	return 0;
@@ -531,8 +530,8 @@ static int pump(struct relay *r, int epoll_fd)
 }
 
 /*
- * A write to a closed pipe raises SIGPIPE, which would end a host that does not expect it. It is
- * blocked for this thread meanwhile, and taken away if we were the ones who raised it.
+ * A write to a closed pipe raises SIGPIPE, which would kill a caller that does not expect it. So it
+ * is blocked for this thread meanwhile, and consumed if it was not pending before.
  */
 int relay_pump_all(struct relay *const relays[], int n, int epoll_fd)
 {
@@ -557,7 +556,7 @@ void relay_last_output(struct relay *r)
 {
 	int waiting = 0;
 
-	/* Somebody outside the tree may have been given the other end: his bytes do not count. */
+	/* A process outside the tree may have the other end: only bytes written so far count. */
 	if (r->is_terminal)
 		waiting = TERMINAL_BUFFER; /* not all of it can be counted */
 	else if (r->pipe_fd >= 0 && ioctl(r->pipe_fd, FIONREAD, &waiting) < 0)

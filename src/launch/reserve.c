@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that do not exist and must not come into being while a run has its hands on the directory.
+ * Reserved names: they do not exist, and a run must not create them.
  *
- * The kernel can cover an existing name with a mount, not a missing one. So a missing name is held
- * by a placeholder for the time of the run, which the run can neither open nor remove. A shared
- * lock on the directory says "in use": the last run to let go removes the placeholders, and those
- * of a run that was killed together with its janitor are taken over and removed by the next.
+ * The kernel can cover an existing name with a mount, but not a missing one. So a placeholder,
+ * which the run can neither open nor remove, reserves the name until the run ends. A shared lock on
+ * the directory says "in use": the last run to release it removes the placeholders. If a run is
+ * killed together with its janitor, the next run takes its placeholders over and removes them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,8 +59,8 @@ static int create(const struct reserved_name *name, const char *text)
 	return r;
 }
 
-/* Takes the name, alone or together with other runs. */
-static int take(const struct reserved_name *name, const char *text)
+/* Reserves the name, possibly together with other runs. */
+static int reserve(const struct reserved_name *name, const char *text)
 {
 	for (int i = 0; i < TRIES; i++) {
 		int r = create(name, text);
@@ -80,7 +80,7 @@ static int take(const struct reserved_name *name, const char *text)
 	return -EEXIST;
 }
 
-/* The lock comes first: nobody removes a placeholder while somebody has it. */
+/* The lock comes first: while a run has it, no other removes a placeholder. */
 static int lock_dir(const struct plan_hold *from, struct reserved_name *name)
 {
 	name->dir_fd = sys_openat(from->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
@@ -89,13 +89,13 @@ static int lock_dir(const struct plan_hold *from, struct reserved_name *name)
 	for (int i = 0; i < TRIES * TRIES; i++) {
 		if (flock(name->dir_fd, LOCK_SH | LOCK_NB) == 0)
 			return 0;
-		usleep(1000); /* somebody is removing his */
+		usleep(1000); /* another run is removing its placeholder */
 	}
 	return -EBUSY;
 }
 
-/* Fails while another run holds names here too: that one removes them. */
-static void let_go(struct reserved_name *name)
+/* While another run reserves names here, too, they stay: that run removes them. */
+static void release(struct reserved_name *name)
 {
 	if (name->dir_fd < 0)
 		return;
@@ -106,7 +106,7 @@ static void let_go(struct reserved_name *name)
 	close(name->dir_fd);
 }
 
-/* A process that removes the placeholders if we are killed; it must be there before they are. */
+/* Removes the placeholders if we are killed, so it must exist before they do. */
 static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, int init_pid_fd,
 			 struct cordon_error *err)
 {
@@ -130,7 +130,8 @@ static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, i
 	if (r == 0)
 		r = (int)sys_write(reserved->janitor.ctl_fd, names, sizeof(*names));
 	free(names);
-	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot instruct the janitor") : 0;
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot tell the janitor its names")
+		     : 0;
 }
 
 static int refuse(const struct plan_hold *from, int error, struct cordon_error *err)
@@ -171,7 +172,7 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 	}
 	r = start_janitor(l, ret, init_pid_fd, err);
 	for (size_t i = 0; i < plan->n_holds && r == 0; i++) {
-		r = take(&ret->v[i], plan->holds[i].text);
+		r = reserve(&ret->v[i], plan->holds[i].text);
 		if (r < 0)
 			r = refuse(&plan->holds[i], -r, err);
 	}
@@ -180,15 +181,15 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 
 void reserve_release(struct cordon_launcher *l, struct reserved *reserved)
 {
-	/* Our own locks must not stand in each other's way: several names share a directory. */
+	/* Several names may share a directory: our locks must not block each other. */
 	for (size_t i = 0; i < reserved->n; i++)
 		flock(reserved->v[i].dir_fd, LOCK_UN);
 	for (size_t i = 0; i < reserved->n; i++)
-		let_go(&reserved->v[i]);
+		release(&reserved->v[i]);
 	if (reserved->janitor.ctl_fd >= 0) {
 		ssize_t r = write(reserved->janitor.ctl_fd, "", 1);
 
-		(void)r; /* gone already: nothing to dismiss */
+		(void)r; /* it fails if the janitor has ended */
 		spawned_done(l, &reserved->janitor);
 	}
 	free(reserved->v);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Putting the account of a run together, from init's report and the supervisor's own knowledge. */
+/* Makes the result of a run from init's report and what the supervisor knows. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -83,8 +83,8 @@ static const char *stage_hint(const struct control_report *rep)
 	}
 }
 
-static int exec_error(const struct plan *plan, const struct control_report *rep,
-		      struct cordon_error *err)
+static void exec_error(const struct plan *plan, const struct control_report *rep,
+		       struct cordon_error *err)
 {
 	const struct plan_header *h = plan->block;
 	const char *path = plan_string(h, h->exec_path);
@@ -100,24 +100,16 @@ static int exec_error(const struct plan *plan, const struct control_report *rep,
 	else if (missing)
 		cordon_err_hint(err, "its interpreter or loader is not inside the sandbox; grant "
 				     "it with --read");
-	if (err)
-		err->stage = STAGE_EXEC;
-	return -1;
 }
 
-/* Something was to be put where earlier runs wrote. */
-static int reused_error(const char *path, const struct control_report *rep,
-			struct cordon_error *err)
+/* A step of the plan in a directory where earlier runs wrote. */
+static void reused_error(const char *path, const struct control_report *rep,
+			 struct cordon_error *err)
 {
 	cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "no room for '%s' in the private directory",
 		   path);
 	cordon_err_hint(err, "an earlier run left something else at that name or on the way to it; "
 			     "remove that, or take another private directory");
-	if (err) {
-		err->stage = (uint16_t)rep->stage;
-		err->op = (uint16_t)rep->op;
-	}
-	return -1;
 }
 
 const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep)
@@ -128,64 +120,64 @@ const struct plan_op *report_plan_op(const struct plan_header *h, const struct c
 	return &plan_ops(h)[rep->op - STEP_PLAN_FIRST];
 }
 
-int result_stage_error(const struct plan *plan, const struct control_report *rep,
+static void step_error(const struct plan_header *h, const struct control_report *rep,
 		       struct cordon_error *err)
 {
-	const struct plan_header *h = plan->block;
 	const struct plan_op *op = report_plan_op(h, rep);
 	const char *doing = step_text(rep->stage, rep->op);
 
-	if (rep->stage == STAGE_EXEC && rep->op == STEP_EXEC_EXECVE)
-		return exec_error(plan, rep, err);
-	if (rep->stage == STAGE_MOUNTS && rep->op == STEP_MOUNTS_UNCOVERED) {
-		cordon_err(
-			err, CORDON_E_SETUP, 0,
-			"a denied or protected name was replaced on the host, or a grant's place "
-			"in the private directory, during the run; the command was ended");
+	if (op && op->flags & PLAN_REUSED) {
+		reused_error(plan_string(h, op->dst), rep, err);
+		return;
+	}
+	if (op)
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
+			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
+	else if (doing)
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s: %s",
+			   cordon_stage_name(rep->stage), doing);
+	else
+		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s (step %u)",
+			   cordon_stage_name(rep->stage), rep->op);
+	cordon_err_hint(err, "%s", stage_hint(rep));
+}
+
+static bool is_step(const struct control_report *rep, uint32_t stage, uint32_t step)
+{
+	return rep->stage == stage && rep->op == step;
+}
+
+void result_stage_error(const struct plan *plan, const struct control_report *rep,
+			struct cordon_error *err)
+{
+	const struct plan_header *h = plan->block;
+
+	if (is_step(rep, STAGE_EXEC, STEP_EXEC_EXECVE)) {
+		exec_error(plan, rep, err);
+	} else if (is_step(rep, STAGE_MOUNTS, STEP_MOUNTS_UNCOVERED)) {
+		cordon_err(err, CORDON_E_SETUP, 0,
+			   "a denied or protected name was replaced on the host, or a grant's "
+			   "place in the private directory, during the run; the command was "
+			   "ended");
 		cordon_err_hint(err, "leave those files alone until the run is over, then try "
 				     "again");
-		if (err)
-			err->stage = STAGE_MOUNTS;
-		return -1;
-	}
-	if (rep->stage == STAGE_MOUNTS && rep->op == STEP_MOUNTS_CWD) {
+	} else if (is_step(rep, STAGE_MOUNTS, STEP_MOUNTS_CWD)) {
 		cordon_err(err, CORDON_E_PATH, rep->sys_errno, "cannot start in '%s'",
 			   plan_string(h, h->cwd));
 		cordon_err_hint(err, "the directory has to exist inside");
-		if (err)
-			err->stage = STAGE_MOUNTS;
-		return -1;
-	}
-	if (rep->stage == STAGE_LIMITS && rep->op == STEP_LIMITS_WATCH) {
+	} else if (is_step(rep, STAGE_LIMITS, STEP_LIMITS_WATCH)) {
 		cordon_err(err, CORDON_E_SYSTEM, rep->sys_errno,
 			   "the limits of the tree could not be watched any more; the command was "
 			   "ended");
 		cordon_err_hint(err, "is the machine out of memory or open files?");
-		if (err)
-			err->stage = STAGE_LIMITS;
-		return -1;
-	}
-	if (op) {
-		if (op->flags & PLAN_REUSED)
-			return reused_error(plan_string(h, op->dst), rep, err);
-		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up mounts: %s of '%s'",
-			   plan_op_name(op->type), plan_string(h, op->dst ? op->dst : op->src));
-	} else if (doing) {
-		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s: %s",
-			   cordon_stage_name(rep->stage), doing);
 	} else {
-		cordon_err(err, CORDON_E_SETUP, rep->sys_errno, "cannot set up %s (step %u)",
-			   cordon_stage_name(rep->stage), rep->op);
-	}
-	cordon_err_hint(err, "%s", stage_hint(rep));
-	if (err) {
-		err->stage = (uint16_t)rep->stage;
+		step_error(h, rep, err);
 		err->op = (uint16_t)rep->op;
 	}
-	return -1;
+	err->stage = (uint16_t)rep->stage;
 }
 
-/* How the command's own process ended. */
+/* How the command itself ended. */
 static void fill_ended(struct cordon_result *res, int status)
 {
 	if (WIFSIGNALED(status)) {
@@ -214,7 +206,7 @@ static int ending_kind(const struct cordon_run *run)
 
 	if (run->reported && limit > CONTROL_LIMIT_NONE && limit < ARRAY_SIZE(kinds))
 		return kinds[limit];
-	/* A command that was over before it could be ended has ended by itself. */
+	/* A command that ended before init could end it has ended by itself. */
 	return run->reported && !run->report.obeyed ? CORDON_KIND_NONE : run->ending;
 }
 
@@ -233,12 +225,12 @@ static void fill_failed(struct cordon_run *run)
 {
 	struct cordon_result *res = &run->result;
 
-	/* The gateway itself knows best why it did not answer. */
+	/* The gateway's error is more exact than init's. */
 	if (run->report.stage != STAGE_NET || !gateway_error(run, &res->error))
 		result_stage_error(run->plan, &run->report, &res->error);
 	res->kind = CORDON_KIND_SANDBOX_ERROR;
 	res->status = 125;
-	if (run->report.stage == STAGE_EXEC && run->report.op == STEP_EXEC_EXECVE) {
+	if (is_step(&run->report, STAGE_EXEC, STEP_EXEC_EXECVE)) {
 		res->kind = CORDON_KIND_SPAWN_FAILED;
 		res->status = res->error.code == CORDON_E_NOT_FOUND ? 127 : 126;
 	}
@@ -258,7 +250,7 @@ static void fill_kind(struct cordon_run *run)
 	} else if (run->report.type == CONTROL_ENDED || run->report.type == CONTROL_ORPHANED) {
 		fill_ended(res, run->report.wait_status);
 		fill_ending(res, ending_kind(run));
-		/* However short it was: it would have been ended. */
+		/* It ended before it could be killed for its output. */
 		if (res->kind == CORDON_KIND_EXITED && run->plan->limits.output_end &&
 		    (run->out.truncated || run->err.truncated))
 			fill_ending(res, CORDON_KIND_OUTPUT);
@@ -289,7 +281,7 @@ static void fill_times(struct cordon_run *run)
 	res->setup_ms = rep->stamps_ns[STAGE_EXEC] > start
 				? (double)(rep->stamps_ns[STAGE_EXEC] - start) / 1e6
 				: 0;
-	/* An init that was killed has told nothing; its control group still does. */
+	/* A killed init reported nothing, but its control group has figures. */
 	res->usage_known = run->report.type != 0 || run->spawned.cgroup.dir_fd >= 0;
 	res->cpu_user_ms = (double)rep->user_us / 1e3;
 	res->cpu_system_ms = (double)rep->system_us / 1e3;

@@ -44,10 +44,7 @@ static int tree_is_gone(const struct cordon_run *run)
 	return run->reported || run->init_gone;
 }
 
-/*
- * Not by way of init, which does not answer. Without a pid namespace only a control group offers
- * another way.
- */
+/* For an init that does not answer. Without a pid namespace only a control group can do it. */
 static void end_by_force(struct cordon_run *run)
 {
 	if (run->spawned.cgroup.dir_fd >= 0)
@@ -71,7 +68,7 @@ static int set_clock(struct cordon_run *run, uint64_t ms)
 	return r;
 }
 
-/* Init ends the tree and tells what it used; if it does not in time, it is ended itself. */
+/* Init ends the tree and reports its usage; if it is late, it is killed. */
 static void end_tree(struct cordon_run *run, int kind)
 {
 	const struct control_order order = { .type = CONTROL_KILL };
@@ -95,7 +92,7 @@ static int read_one_report(struct cordon_run *run)
 		return 0;
 	r = spawn_receive(run->spawned.ctl_fd, &report, &fd);
 	if (r < 0)
-		/* Init is on its way out without a word: its pidfd tells when the tree is gone. */
+		/* Init ends without a report: its pidfd tells when the tree is gone. */
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
 	if (r <= 0)
 		return 0;
@@ -122,9 +119,9 @@ static void check_init(struct cordon_run *run)
 	struct pollfd p = { .fd = run->spawned.pid_fd, .events = POLLIN };
 
 	if (!run->init_gone && poll(&p, 1, 0) > 0) {
-		read_report(run); /* it may have spoken just before */
+		read_report(run); /* sent just before its end */
 		run->init_gone = 1;
-		/* Without a pid namespace the others do not go with it. */
+		/* Without a pid namespace its tree outlives it. */
 		if (!run->reported && run->spawned.cgroup.dir_fd >= 0 &&
 		    run->spawned.level == PLAN_LEVEL_LANDLOCK &&
 		    cgroup_kill(&run->spawned.cgroup) == 0)
@@ -154,7 +151,7 @@ static int pump_streams(struct cordon_run *run, struct cordon_error *err)
 
 	if (r == 0)
 		r = run->terminal_error;
-	/* Nobody looks at the terminal any more: without its master it is hung up. */
+	/* The caller's side is closed: closing the master hangs the terminal up. */
 	if (run->out.is_terminal && run->out.peer_failed)
 		relay_close_input(&run->in, run->epoll_fd);
 	if (r == 0)
@@ -164,7 +161,7 @@ static int pump_streams(struct cordon_run *run, struct cordon_error *err)
 	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the command's streams");
 }
 
-/* Once the tree is gone: only what it has written is left to do, and nothing else wakes us. */
+/* The tree is gone: only its output remains to be relayed. */
 static void close_streams(struct cordon_run *run)
 {
 	if (run->closing)
@@ -196,18 +193,18 @@ static void finish(struct cordon_run *run)
 					       run->report.type == 0));
 }
 
-/* The command has ended, its tree goes on: the result is made of what there is. */
+/* The command has ended, its tree goes on: the result is what is known now. */
 static void finish_command(struct cordon_run *run)
 {
 	run->orphaning = 0;
 	run->orphaned = 1;
 	result_fill(run);
-	/* What was captured belongs to the result now; what comes is only counted. */
+	/* The captured bytes belong to the result; later ones are only counted. */
 	relay_stop_capture(&run->out);
 	relay_stop_capture(&run->err);
 }
 
-/* The gateway ends by itself; one that does not is ended. */
+/* The gateway ends by itself, or is killed after a while. */
 static int gateway_is_done(struct cordon_run *run)
 {
 	if (gateway_end(run))
@@ -231,7 +228,7 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 
 	if (run->over)
 		return 1;
-	/* Which ones fired does not matter: looking at each costs less than keeping books. */
+	/* Which one fired does not matter: checking all of them is cheap. */
 	if (epoll_wait(run->epoll_fd, events, EVENTS, 0) < 0 && errno != EINTR)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for events");
 	read_report(run);
@@ -350,7 +347,7 @@ int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err)
 	return 0;
 }
 
-/* Waits until nothing of the tree is left, without looking at its streams any more. */
+/* Kills the tree and waits for its end, without relaying its streams. */
 static void wait_for_end(struct cordon_run *run)
 {
 	end_tree(run, CORDON_KIND_CANCELLED);

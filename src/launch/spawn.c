@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting init and telling it its plan. */
+/* Starts init and delivers its plan. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -14,8 +14,6 @@
 #include "launch/child.h"
 #include "launch/launch.h"
 #include "sys/calls.h"
-
-#define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static const struct {
 	char letter[2];
@@ -51,8 +49,8 @@ static int clone_error(enum spawn_role role, int error, struct cordon_error *err
 }
 
 /*
- * Right into the group, or into it afterwards where that is refused; or not at all, and then the
- * group is removed again.
+ * Right into the group; where that is refused, init is moved there afterwards; if that fails, too,
+ * the group is removed and the run goes on without.
  */
 static int clone_into(struct cordon_launcher *l, struct cgroup *cgroup, uint64_t flags,
 		      int *ret_pid_fd, struct child_args *child)
@@ -136,13 +134,13 @@ void spawned_done(struct cordon_launcher *l, struct spawned *s)
 	*s = (struct spawned)SPAWNED_INIT;
 }
 
-int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds)
+int send_with_fds(int socket_fd, const void *data, size_t size, const int *fds, unsigned n_fds)
 {
 	union {
 		char space[CMSG_SPACE(CONTROL_FDS_MAX * sizeof(int))];
 		struct cmsghdr align;
 	} control;
-	struct iovec iov = { (void *)(uintptr_t)order, sizeof(*order) };
+	struct iovec iov = { (void *)(uintptr_t)data, size };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t r;
 
@@ -158,8 +156,13 @@ int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, un
 		header->cmsg_len = CMSG_LEN(n_fds * sizeof(int));
 		memcpy(CMSG_DATA(header), fds, n_fds * sizeof(int));
 	}
-	r = sys_sendmsg(ctl_fd, &msg);
+	r = sys_sendmsg(socket_fd, &msg);
 	return r < 0 ? (int)r : 0;
+}
+
+int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds)
+{
+	return send_with_fds(ctl_fd, order, sizeof(*order), fds, n_fds);
 }
 
 int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd)
@@ -309,7 +312,8 @@ int spawn_deliver_common(struct cordon_launcher *l, struct spawned *s, const str
 		return fds[0];
 	r = spawn_send(s->ctl_fd, &order, fds, 2);
 	close(fds[0]);
-	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the base plan") : 0;
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the common steps")
+		     : 0;
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
@@ -319,13 +323,13 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 {
 	const struct plan_header *header = plan->block;
 	int fds[8 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
-	int base = 5, n;
+	int shared = 5, n; /* descriptors that stay open here */
 
 	order->type = CONTROL_PLAN;
 	if (header->flags & PLAN_TERMINAL) {
 		order->flags |= CONTROL_NO_STDIO;
 		fds[1] = l->self_fd;
-		base = 2;
+		shared = 2;
 	}
 	if (flags & DELIVER_KEEP_ORPHANS)
 		order->flags |= CONTROL_KEEP_ORPHANS;
@@ -341,17 +345,17 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 		return fds[0];
 	if (lock_fd >= 0) {
 		order->flags |= CONTROL_LOCK;
-		fds[base++] = lock_fd;
+		fds[shared++] = lock_fd;
 	}
 	if (gateway->init_fd >= 0) {
 		order->flags |= CONTROL_NET;
-		fds[base++] = gateway->init_fd;
+		fds[shared++] = gateway->init_fd;
 	}
 	if (gateway->proxy_fd >= 0) {
 		order->flags |= CONTROL_NET_PROXY;
-		fds[base++] = gateway->proxy_fd;
+		fds[shared++] = gateway->proxy_fd;
 	}
-	n = base;
+	n = shared;
 	if (s->cgroup.dir_fd >= 0)
 		r = cgroup_open_files(&s->cgroup, order->limits.cpu_milli > 0, fds + n);
 	if (r < 0) {
@@ -361,9 +365,9 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	n += r;
 	r = spawn_send(s->ctl_fd, order, fds, (unsigned)n);
 	close(fds[0]);
-	while (n > base)
+	while (n > shared)
 		close(fds[--n]);
-	/* Init has failed already; its report says at what, and is waiting to be read. */
+	/* Init has failed; its report, which says why, waits to be read. */
 	if (is_gone(r))
 		return 0;
 	if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a run: spawn, plan, hold, deliver; and once more at a lower level where need be. */
+/* Starts a run: spawn, plan, reserve, deliver; and again at a lower level if necessary. */
 #include "launch/start.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int copy_string(struct arena *arena, const char **s)
 	return *s ? 0 : -1;
 }
 
-/* Level `auto` may need the inputs again, after the caller's are gone. */
+/* A second try may need the inputs after the caller has freed them. */
 static int keep_inputs(struct cordon_run *run, const struct cordon_policy *policy,
 		       struct cordon_error *err)
 {
@@ -104,8 +104,8 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 }
 
 /*
- * Uses the parked init if the plan begins as that one was told to; a new one if not.
- * -CORDON_E_STATE: what holds the limits is not what the plan says any more.
+ * Uses the parked init if its common steps are the plan's, otherwise a new one.
+ * -CORDON_E_STATE: the limits are not enforced as the plan says, plan again.
  */
 static int take_parked(struct cordon_run *run, const struct cordon_policy *policy,
 		       struct cordon_error *err)
@@ -127,9 +127,9 @@ static int take_parked(struct cordon_run *run, const struct cordon_policy *polic
 	return r;
 }
 
-/* Builds the plan and takes the names it wants held; a name that appeared meanwhile means again. */
-static int plan_and_hold(struct cordon_run *run, const struct cordon_policy *policy, int level,
-			 struct cordon_error *err)
+/* Builds the plan and reserves its names; again if one of them was created meanwhile. */
+static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *policy, int level,
+			    struct cordon_error *err)
 {
 	struct plan_input input = {
 		.policy = policy,
@@ -214,8 +214,8 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 	return 0;
 }
 
-/* Init keeps the time. This clock is for an init that does not get to it, stuck in its set-up. */
-static int watch(struct cordon_run *run, struct cordon_error *err)
+/* Init enforces the wall clock limit. Our timer is for an init that is stuck in its set-up. */
+static int monitor(struct cordon_run *run, struct cordon_error *err)
 {
 	const struct plan_limits *l = &run->plan->limits;
 	int r = 0;
@@ -231,7 +231,7 @@ static int watch(struct cordon_run *run, struct cordon_error *err)
 		if (r >= 0)
 			r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, r, EPOLLIN, 0);
 	}
-	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot watch the run") : 0;
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot monitor the run") : 0;
 }
 
 static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon_error *err)
@@ -255,7 +255,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	};
 	int flags = run->is_parked ? 0 : DELIVER_MAPS;
 
-	workspace_held(run, &order.limits);
+	workspace_usage(run, &order.limits);
 	private_usage(run, &order.limits);
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
@@ -284,20 +284,20 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = private_begin(run, policy, level, err);
 	if (r == 0)
-		r = plan_and_hold(run, policy, level, err);
+		r = plan_and_reserve(run, policy, level, err);
 	if (r == 0)
 		r = open_streams(run, guest_fds, err);
 	if (r == 0)
-		r = watch(run, err);
+		r = monitor(run, err);
 	if (r == 0)
 		r = deliver(run, guest_fds, err);
 	gateway_delivered(&run->gateway);
-	/* Init goes on meanwhile, and waits for its word before the command starts. */
+	/* Init waits for the gateway before it starts the command. */
 	if (r == 0)
 		r = gateway_start(run, err);
 	close_guest_ends(guest_fds);
 	if (r == 0) {
-		/* Registers the streams; what the caller already has for the guest goes now. */
+		/* Registers the streams, and sends input that is already there. */
 		struct relay *const relays[] = { &run->in, &run->out, &run->err };
 
 		r = relay_pump_all(relays, 3, run->epoll_fd);
@@ -308,7 +308,7 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	return r;
 }
 
-/* Takes back everything a try at one level has set up. */
+/* Undoes everything that a try at one level has set up. */
 static void undo_start(struct cordon_run *run)
 {
 	if (run->spawned.pid_fd >= 0 && run->epoll_fd >= 0) {
@@ -352,15 +352,15 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	int wanted = policy->isolation, is_auto = wanted <= CORDON_LEVEL_AUTO, r;
 
 	if (wanted != CORDON_LEVEL_LANDLOCK && (!is_auto || !l->no_namespaces)) {
-		/* A parked init is proof that namespaces are to be had: no second try. But an
-		 * overlay may be refused, and a copy has to do. */
+		/* A parked init proves that namespaces work: no second try at another level. But an
+		 * overlay may be refused; then a copy is used. */
 		run->may_fall = is_auto && run->parked.spawned.pid_fd < 0;
 		r = run->may_fall || policy->workspace || run->options.workspace_from
 			    ? keep_inputs(run, policy, err)
 			    : 0;
 		if (r == 0)
 			r = start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
-		/* A stage is named where the machine refused; without one it is the policy. */
+		/* With a stage the machine refused; without one it was the policy. */
 		if (r != -CORDON_E_UNSUPPORTED || !is_auto || err->stage == 0)
 			return r;
 		undo_start(run);
@@ -374,8 +374,8 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	return r;
 }
 
-/* Failures that say "not on this machine", not "not this policy". */
-static int namespaces_are_shut(const struct cordon_run *run)
+/* Did the machine refuse namespaces, rather than something that this policy needs? */
+static int namespaces_are_refused(const struct cordon_run *run)
 {
 	const struct control_report *rep = &run->report;
 	const struct plan_op *op = report_plan_op(run->plan->block, rep);
@@ -390,8 +390,7 @@ static int namespaces_are_shut(const struct cordon_run *run)
 	       (rep->sys_errno == EPERM || rep->sys_errno == EACCES);
 }
 
-/* The overlay was refused, and nothing else was. */
-static int overlay_is_shut(const struct cordon_run *run)
+static int overlay_is_refused(const struct cordon_run *run)
 {
 	const struct control_report *rep = &run->report;
 	const struct plan_op *op = report_plan_op(run->plan->block, rep);
@@ -414,13 +413,13 @@ int start_again(struct cordon_run *run)
 
 	if (!run->retry_policy || run->ending)
 		return 0;
-	if (overlay_is_shut(run)) {
+	if (overlay_is_refused(run)) {
 		run->workspace.no_overlay = true;
 		r = start_again_at(run, PLAN_LEVEL_NAMESPACES);
 		if (r == 0)
 			return 1;
 		run->retry_policy = NULL;
-	} else if (run->may_fall && namespaces_are_shut(run)) {
+	} else if (run->may_fall && namespaces_are_refused(run)) {
 		__atomic_store_n(&run->launcher->no_namespaces, run->report.sys_errno,
 				 __ATOMIC_RELAXED);
 		r = start_again_at(run, PLAN_LEVEL_LANDLOCK);
@@ -438,7 +437,7 @@ int start_again(struct cordon_run *run)
 	return 1;
 }
 
-/* Whoever has files served has no command, and a plan has to have a name for it. */
+/* Serving files needs no command, but a plan needs a name. */
 static const char *const files_argv[] = { "files", NULL };
 
 static int copy_options(struct cordon_run *run, const struct cordon_run_options *options,
@@ -456,11 +455,11 @@ static int copy_options(struct cordon_run *run, const struct cordon_run_options 
 	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
 	if (run->options.net_log_fd > 0) {
-		/* Level `auto` may need it again, after the caller has closed it. */
+		/* A second try may need it after the caller has closed it. */
 		run->options.net_log_fd = fcntl(run->options.net_log_fd, F_DUPFD_CLOEXEC, 3);
 		if (run->options.net_log_fd < 0)
 			return cordon_err(err, CORDON_E_USAGE, errno,
-					  "net_log_fd is no open descriptor");
+					  "net_log_fd is not an open descriptor");
 	}
 	if (!run->options.rows || !run->options.cols) {
 		run->options.rows = DEFAULT_ROWS;
@@ -477,8 +476,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	struct cordon_run *run;
 	int r;
 
-	err = err ? err : &unused; /* it is looked at here, too */
-
+	err = err ? err : &unused; /* start() reads it */
 	graveyard_sweep(launcher, 0);
 	run = calloc(1, sizeof(*run));
 	if (!run) {
@@ -534,7 +532,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
 	struct plan_workspace ws = { .dir_fd = -1 };
-	struct run_private own = RUN_PRIVATE_INIT;
+	struct run_private private_dir = RUN_PRIVATE_INIT;
 	const struct cgroup_home *cgroups;
 	struct arena arena = ARENA_INIT;
 	struct plan *plan;
@@ -562,7 +560,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	if (r == 0 && policy->workspace)
 		input.workspace = &ws;
 	if (r == 0 && copy.private_dir)
-		r = private_pretend(&input, &arena, &own, err);
+		r = private_pretend(&input, &arena, &private_dir, err);
 	if (r == 0)
 		r = plan_build(&input, &plan, err);
 	if (r == 0) {
@@ -571,7 +569,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	}
 	if (ws.dir_fd >= 0)
 		close(ws.dir_fd);
-	private_close(&own);
+	private_close(&private_dir);
 	arena_done(&arena);
 	return r;
 }

@@ -5,9 +5,9 @@
 struct cordon_run;
 
 /*
- * Something turned out to be shut only inside init, and the same command is started again: with a
- * copy where an overlay is refused, at level `landlock` where namespaces are, if the policy leaves
- * the level open. 1 if it was; the command has not run before.
+ * Init failed because the machine refuses something. Starts the command again: with a copy if it
+ * was the overlay; at level `landlock` if it was namespaces and the policy leaves the level open. 1
+ * if it was started; it has not run before.
  */
 int start_again(struct cordon_run *run);
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command's terminal, from outside: init makes it and sends its master, which is then both
- * what the input relay writes to and what the output relay reads from.
- *
- * Nothing here touches a terminal of the caller's: its settings are the caller's business.
+ * The command's terminal, seen from outside. Init makes it and sends its master, which the input
+ * relay writes to and the output relay reads from. The caller's terminal is never touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,18 +24,18 @@ int terminal_attach(struct cordon_run *run, int master_fd)
 {
 	int r, second_fd;
 
-	/* There is no such descriptor if this process may not have one more. */
+	/* -1 if this process could not receive one more descriptor. */
 	if (master_fd < 0 || !run->options.terminal || run->out.pipe_fd >= 0) {
 		if (master_fd >= 0)
 			close(master_fd);
 		return -EMFILE;
 	}
-	/* Ours alone, since init has closed it: its flags are nobody else's. */
+	/* Init has closed it, so its flags are not shared. */
 	r = sys_fcntl(master_fd, F_SETFL, O_RDWR | O_NONBLOCK);
-	/* Only then: the command, which runs already, may have chosen a size itself. */
+	/* Only if asked to: the command, which is running, may have set a size itself. */
 	if (r >= 0 && run->resized)
 		r = set_size(master_fd, &run->options);
-	/* Two numbers, because epoll takes each only once. */
+	/* Two descriptors, since epoll takes each only once. */
 	second_fd = r < 0 ? r : sys_fcntl(master_fd, F_DUPFD_CLOEXEC, 3);
 	if (second_fd < 0) {
 		close(master_fd);

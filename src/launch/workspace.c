@@ -2,13 +2,13 @@
 /*
  * The workspace of a run.
  *
- * It is found or made before the run is planned, and locked; init holds the lock, too, so that it
- * stays locked as long as anything of the run is left. Nothing here waits for a disk: a machine
- * that loses its power in the middle of a run may lose the run's changes, never the base's files.
+ * It is found or made before the run is planned, and locked; init has the lock, too, so that it
+ * stays locked until the whole tree has ended. Nothing here waits for a disk: a power failure may
+ * lose the run's changes, never the base's files.
  *
  * An overlay is the normal case. A copy is made where there is no mount namespace, or where the
- * kernel cannot put an overlay: layers on a filesystem that cannot have them, or another filesystem
- * mounted somewhere below the base.
+ * kernel refuses an overlay: the store's filesystem cannot have an upper directory, or another
+ * filesystem is mounted somewhere below the base.
  */
 #include "launch/workspace.h"
 
@@ -52,7 +52,7 @@ static void base_done(struct base *base)
 		close(base->fd);
 }
 
-/* There is nothing to keep a copy of, and what is written there is done at once. */
+/* Writing to such files acts at once; there is nothing to copy. */
 static bool is_of_the_kernel(int fd)
 {
 	static const long types[] = { PROC_SUPER_MAGIC,	   SYSFS_MAGIC,	       CGROUP_SUPER_MAGIC,
@@ -103,8 +103,8 @@ static int open_base(const struct cordon_run_options *options, const char *typed
 	return 0;
 }
 
-/* Where @path would lie: as far as it exists without links, the rest as it is. */
-static int real_place(const char *path, char *ret, size_t size)
+/* Resolves links in the part of @path that exists; the rest stays as it is. */
+static int real_path(const char *path, char *ret, size_t size)
 {
 	char part[PATH_MAX], real[PATH_MAX];
 	size_t len = strlen(path);
@@ -121,8 +121,8 @@ static int real_place(const char *path, char *ret, size_t size)
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
-/* What is kept must not lie inside what it is kept of. Asked before any of it is made there. */
-static int check_place(const struct cordon_run *run, const struct base *base,
+/* The store must not lie inside the base. Checked before anything is made there. */
+static int check_store(const struct cordon_run *run, const struct base *base,
 		       struct cordon_error *err)
 {
 	char store[PATH_MAX], real[PATH_MAX];
@@ -130,7 +130,7 @@ static int check_place(const struct cordon_run *run, const struct base *base,
 
 	if (r < 0)
 		return r;
-	r = real_place(store, real, sizeof(real));
+	r = real_path(store, real, sizeof(real));
 	if (r < 0)
 		return cordon_err(err, CORDON_E_PATH, -r, "state directory %s", store);
 	if (!path_is_within(base->path, real))
@@ -144,15 +144,15 @@ static int check_place(const struct cordon_run *run, const struct base *base,
 	return r;
 }
 
-/* Can an overlay have its layers there? What is not known to be unfit is tried. */
+/* Can the store have an overlay's upper directory? Unknown filesystems are tried. */
 static bool may_overlay(const struct cordon_run *run, const struct base *base)
 {
 	const struct probe_machine *m = &run->launcher->machine;
 	struct statfs fs;
 	char store[PATH_MAX];
 
-	/* The sandbox knows no other owner and group than the caller's: what belongs to others
-	 * cannot be copied up. Root's is a matter of mounts, not of copies. */
+	/* The sandbox maps only the caller's user and group, so files of others cannot be copied
+	 * up. For root, idmapped mounts solve this. */
 	if (m->uid != 0 && (base->st.st_uid != m->uid || base->st.st_gid != m->gid))
 		return false;
 	if (run->workspace.no_overlay || base->fd < 0 ||
@@ -196,7 +196,7 @@ static int create(struct cordon_run *run, const struct base *base, int level,
 	return r;
 }
 
-/* The one that the options name, if there is one: 1, 0 = none, or an error. */
+/* Opens and locks the one that the options name: 1, 0 = there is none, or an error. */
 static int find(struct cordon_run *run, const struct base *base, struct cordon_error *err)
 {
 	const char *name = run->options.workspace_name;
@@ -280,7 +280,7 @@ static int describe(struct cordon_run *run, struct cordon_error *err)
 	return 0;
 }
 
-/* From here on somebody has to settle it, whatever becomes of us. */
+/* Marks it as dirty: if we are killed, the next one to open it settles it. */
 static int note_start(struct cordon_run *run, struct cordon_error *err)
 {
 	struct cordon_workspace *ws = run->workspace.ws;
@@ -298,7 +298,7 @@ static int find_or_create(struct cordon_run *run, const struct cordon_policy *po
 	if (policy->workspace)
 		r = open_base(&run->options, policy->workspace, base, err);
 	if (r == 0 && base->fd >= 0)
-		r = check_place(run, base, err);
+		r = check_store(run, base, err);
 	if (r == 0 && name)
 		r = find(run, base, err);
 	if (r != 0)
@@ -345,7 +345,7 @@ int workspace_begin(struct cordon_run *run, const struct cordon_policy *policy, 
 		cordon_err_hint(err, "start it as that user");
 		return r;
 	}
-	/* A second try: what was made for the first may not do. */
+	/* A second try may need another mechanism than the first. */
 	if (rw->ws && rw->info.is_new && ws_is_overlay(rw->ws) &&
 	    (level == PLAN_LEVEL_LANDLOCK || rw->no_overlay))
 		discard(rw);
@@ -382,7 +382,7 @@ int workspace_pretend(const struct cordon_policy *policy, const struct cordon_ru
 	ret->base = arena_strdup(arena, base.path);
 	ret->base_dev = base.st.st_dev;
 	ret->base_ino = base.st.st_ino;
-	/* A copy that is not made has no place to show: the directory itself stands for it. */
+	/* A copy that does not exist has no path: show the directory itself. */
 	ret->dir = ret->is_copy ? ret->base : arena_printf(arena, "%s/NEW", store);
 	ret->content = ret->is_copy ? ret->base : arena_printf(arena, "%s/NEW/upper", store);
 	ret->dir_fd = base.fd;
@@ -402,7 +402,7 @@ int workspace_lock_fd(const struct cordon_run *run)
 	return run->workspace.ws ? run->workspace.ws->lock_fd : -1;
 }
 
-void workspace_held(const struct cordon_run *run, struct control_limits *ret)
+void workspace_usage(const struct cordon_run *run, struct control_limits *ret)
 {
 	const struct cordon_workspace *ws = run->workspace.ws;
 
@@ -413,8 +413,8 @@ void workspace_held(const struct cordon_run *run, struct control_limits *ret)
 	ret->usage_inodes = ws->meta.held_inodes;
 }
 
-/* What is locked away in directories that nobody can enter would not be found by counting. */
-static void note_held(struct cordon_run *run)
+/* The next run cannot count what lies in directories that it may not enter. */
+static void note_usage(struct cordon_run *run)
 {
 	struct ws_meta *meta = &run->workspace.ws->meta;
 	bool is_known = run->report.type == CONTROL_ENDED && run->plan &&
@@ -422,14 +422,14 @@ static void note_held(struct cordon_run *run)
 
 	if (run->report.usage_bytes == CONTROL_UNKNOWN)
 		is_known = false;
-	/* What has no name may be in either; it is rather asked about once too often. */
+	/* Unnamed files may lie in either directory; they are counted here, to be safe. */
 	meta->held_bytes = is_known ? run->report.usage_bytes - run->report.private_bytes
 				    : WS_HELD_UNKNOWN;
 	meta->held_inodes = is_known ? run->report.usage_inodes - run->report.private_inodes
 				     : WS_HELD_UNKNOWN;
 }
 
-/* Names that were made only to be covered are no changes. */
+/* Mount points that init made for denied names are not changes. */
 static void remove_covered(struct cordon_run *run)
 {
 	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
@@ -458,8 +458,7 @@ static bool is_empty(const struct cordon_summary *s)
 	return !(s->added | s->modified | s->deleted | s->renamed | s->mode | s->symlink | s->type);
 }
 
-/* The kernel's own directories in the layers have mode 0, and `rm -r` cannot remove what it cannot
- * read. */
+/* The kernel makes the overlay's work directories with mode 0, which `rm -r` cannot remove. */
 static void open_work(const struct cordon_workspace *ws)
 {
 	static const char *const names[] = { "work", "work/incompat", "work/incompat/volatile" };
@@ -469,7 +468,7 @@ static void open_work(const struct cordon_workspace *ws)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		if (fchmodat(fd, names[i], 0700, 0) < 0 && errno != ENOENT)
-			errno = 0; /* it can be removed by us all the same */
+			errno = 0; /* we can remove it all the same */
 	}
 	close(fd);
 }
@@ -504,9 +503,9 @@ void workspace_end(struct cordon_run *run, bool has_run)
 	} else {
 		remove_covered(run);
 		open_work(ws);
-		note_held(run);
+		note_usage(run);
 		r = settle(run, &err);
-		/* It stays to be settled by whoever opens it next, who will say why it fails. */
+		/* On failure it stays dirty: opening it next settles it, or says why that fails. */
 		rw->info.is_settled = r == 0;
 		if (r == 0 && rw->info.is_new && !rw->info.name && is_empty(&rw->info.summary)) {
 			discard(rw);

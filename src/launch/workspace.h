@@ -14,8 +14,8 @@ struct cordon_workspace;
 struct run_workspace {
 	struct cordon_workspace *ws; /* locked by us; NULL = none, or over */
 	struct plan_workspace plan;
-	int dir_fd;	 /* what plan.dir names; -1 = it is the workspace's own descriptor */
-	bool no_overlay; /* the kernel refused one: a copy has to do */
+	int dir_fd;	 /* of plan.dir; -1 = the workspace's dir_fd is used */
+	bool no_overlay; /* the kernel refused one: use a copy */
 	char *changes;	 /* owns info.changes */
 	struct cordon_run_workspace info;
 };
@@ -25,8 +25,8 @@ struct run_workspace {
 /* Finds or makes what @policy and the options ask for, fit for @level. */
 int workspace_begin(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err);
-/* For a plan that is only shown: a new one over the policy's directory, which nobody makes. The
- * caller closes ret->dir_fd. */
+/* For a dry run: describes a new one over the policy's directory without creating it. The caller
+ * closes ret->dir_fd. */
 int workspace_pretend(const struct cordon_policy *policy, const struct cordon_run_options *options,
 		      int level, struct arena *arena, struct plan_workspace *ret,
 		      struct cordon_error *err);
@@ -34,10 +34,10 @@ int workspace_pretend(const struct cordon_policy *policy, const struct cordon_ru
 const struct plan_workspace *workspace_plan(const struct cordon_run *run);
 /* Init's lock; -1 = there is none. */
 int workspace_lock_fd(const struct cordon_run *run);
-/* What it held before the run, for init's count of limits.disk. */
-void workspace_held(const struct cordon_run *run, struct control_limits *ret);
-/* The tree is gone: what it changed is written down, for the result. One that was made for a run
- * that never began is removed, and so is one without changes and name. */
+/* Its usage before the run, for init's count of limits.disk. */
+void workspace_usage(const struct cordon_run *run, struct control_limits *ret);
+/* The tree is gone: records its changes, for the result. Removes a new workspace if the run never
+ * began, or if it has neither changes nor a name. */
 void workspace_end(struct cordon_run *run, bool has_run);
 
 #endif
