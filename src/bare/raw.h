@@ -4,7 +4,7 @@
  *
  * Each returns the kernel's answer: a value, or -errno. Nothing here touches errno, locks or the
  * heap. With CORDON_FAULT_INJECTION the Nth call through raw_call() fails with a chosen error, so
- * that a test can let every step of the set-up fail once.
+ * that a test can make every step of the set-up fail once.
  */
 #ifndef BARE_RAW_H
 #define BARE_RAW_H

@@ -7,7 +7,7 @@
 #define RATE_BURST 2000
 
 static struct {
-	struct watch watch;
+	struct source source;
 	uint16_t port;
 } listeners[NET_PORTS_MAX];
 static unsigned n_listeners;
@@ -71,7 +71,7 @@ struct conn *conn_new(struct gateway *g, int fd)
 	c->up = c->down = (struct flow)FLOW_INIT;
 	c->started_ns = g->now_ns;
 	sock_no_delay(fd);
-	if (watch_open(g, &c->client, fd, WATCH_ALL, conn_client_ready, c) < 0) {
+	if (source_open(g, &c->client, fd, EVENT_ALL, conn_client_ready, c) < 0) {
 		drop_fd(&fd);
 		return NULL;
 	}
@@ -101,11 +101,11 @@ static void accept_one(struct gateway *g, int fd, uint16_t port)
 	}
 	c->name = name_of(&c->addr);
 	conn_deadline(g, c, HEAD_NS);
-	if (judge_target(g, c))
+	if (admit_target(g, c))
 		conn_advance(g, c);
 }
 
-void conn_accept(struct gateway *g, struct watch *w,
+void conn_accept(struct gateway *g, struct source *w,
 		 void (*take)(struct gateway *, int fd, uint16_t port))
 {
 	uint16_t port = *(const uint16_t *)w->owner;
@@ -119,7 +119,7 @@ void conn_accept(struct gateway *g, struct watch *w,
 	}
 }
 
-static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void listener_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	(void)events;
 	conn_accept(g, w, accept_one);
@@ -130,7 +130,8 @@ long conn_listen(struct gateway *g, int fd, uint16_t port)
 	unsigned i = n_listeners++;
 
 	listeners[i].port = port;
-	return watch_open(g, &listeners[i].watch, fd, WATCH_IN, listener_ready, &listeners[i].port);
+	return source_open(g, &listeners[i].source, fd, EVENT_IN, listener_ready,
+			   &listeners[i].port);
 }
 
 void conn_take(struct gateway *g, int fd)
@@ -148,10 +149,10 @@ void conn_take(struct gateway *g, int fd)
 void conn_accept_last(struct gateway *g)
 {
 	for (unsigned i = 0; i < n_listeners; i++) {
-		struct watch *w = &listeners[i].watch;
+		struct source *w = &listeners[i].source;
 
 		if (w->fd >= 0)
 			listener_ready(g, w, 0);
-		watch_close(g, w);
+		source_close(g, w);
 	}
 }

@@ -11,7 +11,8 @@ static bool is_same(const char *a, const char *b)
 	return a[i] == b[i];
 }
 
-/* Text of the guest's is cut, and nothing that a terminal could take for an order stays in it. */
+/* The guest's text is cut, and loses everything that a terminal could take for a control sequence.
+ */
 static void keep_text(char *ret, size_t cap, const char *text)
 {
 	size_t i = 0;
@@ -47,7 +48,7 @@ void deny(struct gateway *g, enum gateway_reason reason, const char *host, uint1
 		return;
 	}
 	a->denials[a->n_denials] = new;
-	/* Whoever reads sees complete entries only. */
+	/* A reader sees complete entries only. */
 	__atomic_store_n(&a->n_denials, a->n_denials + 1, __ATOMIC_RELEASE);
 }
 

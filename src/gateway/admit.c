@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a connection may go. Every question ends at net_judge_*(); what is refused is noted with
+ * Where a connection may go. Every decision is made by net_judge_*(); a refusal is recorded with
  * what would have to be allowed.
  */
 #include "gateway/conn.h"
@@ -9,7 +9,7 @@
 
 #include "net/hello.h"
 
-bool judge_target(struct gateway *g, struct conn *c)
+bool admit_target(struct gateway *g, struct conn *c)
 {
 	enum net_verdict verdict = c->name ? net_judge_name(&g->rules, c->name->text, c->port)
 					   : net_judge_address(&g->rules, &c->addr, c->port);
@@ -21,7 +21,7 @@ bool judge_target(struct gateway *g, struct conn *c)
 	return c->verdict == NULL;
 }
 
-bool judge_name(struct gateway *g, const struct conn *c, const char *name)
+bool admit_name(struct gateway *g, const struct conn *c, const char *name)
 {
 	if (c->name)
 		return net_name_equal(c->name->text, name);
@@ -29,16 +29,16 @@ bool judge_name(struct gateway *g, const struct conn *c, const char *name)
 	return net_judge_name(&g->rules, name, c->port) == NET_ALLOWED;
 }
 
-bool judge_host(struct gateway *g, const struct conn *c, const struct http_host *host)
+bool admit_host(struct gateway *g, const struct conn *c, const struct http_host *host)
 {
 	if (host->port && host->port != c->port)
 		return false;
 	if (host->is_addr)
 		return !c->name && net_addr_equal(&host->addr, &c->addr);
-	return judge_name(g, c, host->name);
+	return admit_name(g, c, host->name);
 }
 
-bool judge_hello(struct gateway *g, struct conn *c)
+bool admit_hello(struct gateway *g, struct conn *c)
 {
 	char name[NET_NAME_MAX + 1];
 	long n = conn_peek(c, scratch, HELLO_MAX);
@@ -52,7 +52,7 @@ bool judge_hello(struct gateway *g, struct conn *c)
 	}
 	switch (hello_read((const uint8_t *)scratch, (size_t)n, name)) {
 	case HELLO_OK:
-		if (judge_name(g, c, name))
+		if (admit_name(g, c, name))
 			break;
 		conn_refuse(g, c, GATEWAY_R_SNI, name);
 		return false;
@@ -77,8 +77,8 @@ bool judge_hello(struct gateway *g, struct conn *c)
 }
 
 /*
- * An address of this machine's own leads to everything that listens here, whatever registry it is
- * from. The kernel tells: the way to it begins at itself.
+ * One of the machine's own addresses leads to everything that listens here, whatever kind of
+ * address it is. The kernel tells: the route to it starts at itself.
  */
 static bool is_own(const struct net_addr *addr, uint16_t port)
 {
@@ -109,8 +109,8 @@ static bool is_named(const struct net_rules *rules, const struct net_addr *addr)
 }
 
 /*
- * Of an address that the rules allow. Whoever allows a network, or all of them, does not mean what
- * listens on this machine; one that is not public is only allowed by a rule that is narrow enough.
+ * Of an address that the rules allow. A rule for a network, or for all of them, does not mean what
+ * listens on this machine; an address that is not public needs a rule that is narrow enough.
  */
 static bool leads_away(struct gateway *g, const struct net_addr *addr, uint16_t port)
 {
@@ -152,7 +152,7 @@ static bool is_localhost(struct gateway *g, const struct conn *c)
 	       net_judge_name(&g->rules, "localhost", c->port) == NET_ALLOWED;
 }
 
-bool judge_addresses(struct gateway *g, struct conn *c)
+bool admit_addresses(struct gateway *g, struct conn *c)
 {
 	char text[NET_ADDR_TEXT_MAX];
 	struct name *name = c->name;

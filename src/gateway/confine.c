@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Should: leave the gateway nothing but sockets. No ids of root's, no capabilities, no files, no
- * other processes, no memory beyond its tables; TCP to the allowed ports only; no system call that
- * relaying does not need, on pain of death.
+ * Should: leave the gateway nothing but sockets. No ids of root, no capabilities, no files, no
+ * other processes, no memory beyond its tables; TCP to the allowed ports only; any system call that
+ * relaying does not need kills it.
  * Mustn't: come after the first byte from inside the sandbox; go on if any part of it fails.
  *
  * Where the kernel has no Landlock (the sandbox then says so, too) the filter still has no call
@@ -33,7 +33,7 @@
 #define MEMORY_MAX (32u << 20)
 #define FDS_WANTED 2048
 #define DNS_PORT 53
-#define NO_CORE 1 /* as a limit: neither a file nor a handler's pipe */
+#define NO_CORE 1 /* as a limit: no core file and no pipe to a core handler */
 
 struct limit {
 	uint64_t soft, hard;

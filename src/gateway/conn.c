@@ -88,8 +88,8 @@ void conn_close(struct gateway *g, struct conn *c)
 	log_end(g, c);
 	flow_close(&c->up);
 	flow_close(&c->down);
-	watch_close(g, &c->client);
-	watch_close(g, &c->server);
+	source_close(g, &c->client);
+	source_close(g, &c->server);
 	c->state = CONN_FREE;
 	n_conns--;
 }
@@ -103,13 +103,13 @@ void conn_reset(struct gateway *g, struct conn *c)
 	conn_close(g, c);
 }
 
-/* Closing with unread bytes would send a RST, which may overtake our last word. */
+/* Closing with unread bytes would send a RST, which may overtake our answer. */
 void conn_linger(struct gateway *g, struct conn *c)
 {
 	dial_stop(g, c);
 	flow_close(&c->up);
 	flow_close(&c->down);
-	watch_close(g, &c->server);
+	source_close(g, &c->server);
 	raw_syscall(__NR_shutdown, c->client.fd, SHUT_WR_NR, 0, 0, 0, 0);
 	c->state = CONN_LINGER;
 	conn_deadline(g, c, LINGER_NS);
@@ -136,7 +136,7 @@ void conn_refuse(struct gateway *g, struct conn *c, enum gateway_reason reason, 
 	static const char alert[7] = { 21, 3, 3, 0, 2, 2, 49 };
 	char text[NET_NAME_MAX + 1];
 
-	/* Before the client hears of it: when the run ends, it is on the account. */
+	/* Before the client is told: it must be recorded by the time the run ends. */
 	deny(g, reason, conn_host(c, text), c->port, other);
 	c->verdict = "refused";
 	if (c->proxy != PROXY_NONE && !c->is_answered) {
@@ -178,7 +178,7 @@ static void relay(struct gateway *g, struct conn *c)
 {
 	enum flow_state up = c->kind == CONN_HTTP ? http_pump(g, c) : flow_pump(g, &c->up), down;
 
-	/* Refused or lingering by now: it is another connection's business, or nobody's. */
+	/* Refused or lingering by now: the slot may serve another connection. */
 	if (c->state != CONN_RELAY)
 		return;
 	down = flow_pump(g, &c->down);
@@ -193,7 +193,7 @@ static void relay(struct gateway *g, struct conn *c)
 	} else if (up == FLOW_DONE && down == FLOW_DONE) {
 		conn_close(g, c);
 	} else if (c->kind == CONN_HTTP && down == FLOW_DONE) {
-		conn_linger(g, c); /* nobody is there to answer further requests */
+		conn_linger(g, c); /* the server is gone: no further requests */
 	} else {
 		c->has_more = up == FLOW_MORE || down == FLOW_MORE;
 		is_busy |= c->has_more;
@@ -225,7 +225,7 @@ static void resolved(struct gateway *g, void *arg, struct name *name)
 
 	(void)name;
 	c->was_asked = false;
-	if (judge_addresses(g, c)) {
+	if (admit_addresses(g, c)) {
 		c->state = CONN_DIAL;
 		dial_start(g, c);
 	}
@@ -244,7 +244,7 @@ static void find_target(struct gateway *g, struct conn *c)
 	}
 }
 
-/* Somebody has answered the phone: c->server is connected. */
+/* c->server is connected. */
 static void check_connected(struct gateway *g, struct conn *c)
 {
 	if (c->proxy != PROXY_NONE && !c->is_answered) {
@@ -252,7 +252,7 @@ static void check_connected(struct gateway *g, struct conn *c)
 		proxy_answer(c, true, false, NULL);
 		conn_deadline(g, c, HEAD_NS);
 	}
-	if (c->kind == CONN_TLS && !c->is_checked && !judge_hello(g, c))
+	if (c->kind == CONN_TLS && !c->is_checked && !admit_hello(g, c))
 		return;
 	if (c->kind == CONN_HTTP && !c->is_checked && !http_check_first(g, c))
 		return;
@@ -261,7 +261,7 @@ static void check_connected(struct gateway *g, struct conn *c)
 
 static void check_before_dialling(struct gateway *g, struct conn *c)
 {
-	if (c->kind == CONN_TLS && !judge_hello(g, c))
+	if (c->kind == CONN_TLS && !admit_hello(g, c))
 		return;
 	if (c->kind == CONN_HTTP && !http_check_first(g, c))
 		return;
@@ -296,11 +296,11 @@ void conn_advance(struct gateway *g, struct conn *c)
 
 static void note_urgent(struct conn *c, uint32_t events)
 {
-	if (events & WATCH_PRI)
+	if (events & EVENT_PRI)
 		c->is_urgent = c->up.is_urgent = c->down.is_urgent = true;
 }
 
-static void server_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void server_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	note_urgent(w->owner, events);
 	conn_advance(g, w->owner);
@@ -309,7 +309,7 @@ static void server_ready(struct gateway *g, struct watch *w, uint32_t events)
 void conn_connected(struct gateway *g, struct conn *c, int fd)
 {
 	sock_no_delay(fd);
-	if (watch_open(g, &c->server, fd, WATCH_ALL, server_ready, c) < 0) {
+	if (source_open(g, &c->server, fd, EVENT_ALL, server_ready, c) < 0) {
 		drop_fd(&fd);
 		conn_unreachable(g, c, "unreachable");
 		return;
@@ -318,14 +318,14 @@ void conn_connected(struct gateway *g, struct conn *c, int fd)
 	conn_advance(g, c);
 }
 
-/* A client that gives up while its target is looked for need not be kept. */
+/* The client gave up while its target was looked for. */
 static bool has_given_up(const struct conn *c, uint32_t events)
 {
 	return (c->state == CONN_RESOLVE || c->state == CONN_DIAL) &&
-	       (events & (WATCH_HUP | WATCH_ERR)) != 0;
+	       (events & (EVENT_HUP | EVENT_ERR)) != 0;
 }
 
-void conn_client_ready(struct gateway *g, struct watch *w, uint32_t events)
+void conn_client_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct conn *c = w->owner;
 
@@ -336,8 +336,8 @@ void conn_client_ready(struct gateway *g, struct watch *w, uint32_t events)
 		return;
 	}
 	conn_advance(g, c);
-	/* All it sent was looked at: half a head or hello stays half of one. */
-	if ((events & (WATCH_RDHUP | WATCH_HUP | WATCH_ERR)) != 0 &&
+	/* All it sent was looked at: an incomplete head or hello stays incomplete. */
+	if ((events & (EVENT_RDHUP | EVENT_HUP | EVENT_ERR)) != 0 &&
 	    (c->state == CONN_ASK || c->state == CONN_CHECK ||
 	     (c->state == CONN_RELAY && c->has_partial))) {
 		if (c->state != CONN_RELAY)
@@ -376,7 +376,7 @@ void conn_pump_again(struct gateway *g)
 	}
 }
 
-/* Is there anything that the guest has sent and nobody has received? */
+/* Has the guest sent anything that was not received yet? */
 static bool has_unsent(const struct conn *c)
 {
 	return c->state != CONN_FREE && c->state != CONN_LINGER && !c->is_published &&
@@ -392,7 +392,7 @@ bool conn_are_unsent(void)
 	return false;
 }
 
-/* What is cut off shall not look complete to the other side. */
+/* The other side must not take what was cut off for complete. */
 void conn_end_all(struct gateway *g)
 {
 	for (uint32_t i = 0; i < GATEWAY_CONNECTIONS_MAX; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection of the guest's, from the moment it is accepted to its last byte.
+ * A connection of the guest, from accept() to its last byte.
  *
  *	ASK ──► RESOLVE ──► DIAL ──► CHECK ──► RELAY ──► LINGER ──► gone
  *
@@ -8,7 +8,7 @@
  *	plain     the target is known at once: RESOLVE, DIAL, RELAY
  *	TLS       CHECK reads the hello without taking it, then RESOLVE, DIAL, RELAY
  *	HTTP      CHECK waits for the first head, then RESOLVE, DIAL, RELAY, where every head is
- *	          read, judged and written anew (http.c)
+ *	          read, checked and written anew (http.c)
  *	proxy     ASK reads what the program wants of a proxy, then RESOLVE, DIAL, and with the
  *	          answer to it on its way, as above
  *
@@ -32,7 +32,7 @@ enum conn_state {
 	CONN_DIAL,
 	CONN_CHECK,
 	CONN_RELAY,
-	CONN_LINGER, /* the last word was said; what still comes is thrown away */
+	CONN_LINGER, /* our answer was sent; what still comes is thrown away */
 };
 
 enum conn_kind {
@@ -65,7 +65,7 @@ enum http_state {
 struct dial {
 	struct net_addr addrs[16];
 	unsigned n_addrs, next;
-	struct watch attempts[DIAL_AT_ONCE];
+	struct source attempts[DIAL_AT_ONCE];
 	struct net_addr attempted[DIAL_AT_ONCE];
 	uint64_t next_ns; /* when the next one is tried although others have not failed */
 };
@@ -83,7 +83,7 @@ struct conn {
 	bool was_asked;	   /* its name is being resolved */
 	bool is_published; /* it comes from the host, and is for the sandbox */
 	bool is_urgent;	   /* there were urgent bytes on one side */
-	struct watch client, server;
+	struct source client, server;
 	struct flow up, down; /* from the sandbox, to it */
 	struct name *name;    /* NULL = the address itself was asked for */
 	struct net_addr addr;
@@ -103,10 +103,10 @@ extern struct conn conns[GATEWAY_CONNECTIONS_MAX];
 extern uint32_t n_conns;
 
 /* conn.c */
-void conn_client_ready(struct gateway *g, struct watch *w, uint32_t events);
+void conn_client_ready(struct gateway *g, struct source *w, uint32_t events);
 void conn_close(struct gateway *g, struct conn *c);
 void conn_reset(struct gateway *g, struct conn *c);  /* the same, and both sides see a RST */
-void conn_linger(struct gateway *g, struct conn *c); /* after the last word to the client */
+void conn_linger(struct gateway *g, struct conn *c); /* after the last answer to the client */
 void conn_deadline(struct gateway *g, struct conn *c, uint64_t ns);
 /* @fd is connected to where it wants to go. */
 void conn_connected(struct gateway *g, struct conn *c, int fd);
@@ -123,21 +123,21 @@ const char *conn_host(const struct conn *c, char *ret);
 
 /* accept.c */
 /* Some of those that wait at the listener @w, whose owner is its port. */
-void conn_accept(struct gateway *g, struct watch *w,
+void conn_accept(struct gateway *g, struct source *w,
 		 void (*take)(struct gateway *, int fd, uint16_t port));
 /* A slot for a new connection, whose client is @fd; NULL = it was turned away. */
 struct conn *conn_new(struct gateway *g, int fd);
 
-/* judge.c */
+/* admit.c */
 /* May the connection go where it wants to? If not, it is refused already. */
-bool judge_target(struct gateway *g, struct conn *c);
+bool admit_target(struct gateway *g, struct conn *c);
 /* Is the name in a hello or head that of the connection? */
-bool judge_name(struct gateway *g, const struct conn *c, const char *name);
-bool judge_host(struct gateway *g, const struct conn *c, const struct http_host *host);
+bool admit_name(struct gateway *g, const struct conn *c, const char *name);
+bool admit_host(struct gateway *g, const struct conn *c, const struct http_host *host);
 /* The hello: true = it is in order. Waits or refuses if not. */
-bool judge_hello(struct gateway *g, struct conn *c);
+bool admit_hello(struct gateway *g, struct conn *c);
 /* Which of its addresses a name may have; fills c->dial. False = refused. */
-bool judge_addresses(struct gateway *g, struct conn *c);
+bool admit_addresses(struct gateway *g, struct conn *c);
 
 /* dial.c */
 void dial_start(struct gateway *g, struct conn *c);
@@ -148,7 +148,7 @@ void dial_stop(struct gateway *g, struct conn *c);
 extern const char http_too_long[]; /* a reason to refuse that has an answer of its own */
 /* Moves requests; what it returns is about the direction as a whole. */
 enum flow_state http_pump(struct gateway *g, struct conn *c);
-/* The first head, before anybody is dialled: true = it is in order. */
+/* The first head, before a server is dialled: true = it is in order. */
 bool http_check_first(struct gateway *g, struct conn *c);
 /* An answer of our own, and the last one: "@host@why". */
 void http_answer(struct conn *c, const char *status, const char *host, const char *why);

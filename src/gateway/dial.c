@@ -13,7 +13,7 @@
 void dial_stop(struct gateway *g, struct conn *c)
 {
 	for (int i = 0; i < DIAL_AT_ONCE; i++)
-		watch_close(g, &c->dial.attempts[i]);
+		source_close(g, &c->dial.attempts[i]);
 }
 
 /* @fd is connected: the others are given up. */
@@ -43,7 +43,7 @@ static bool has_attempts(const struct conn *c)
 	return false;
 }
 
-static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events);
+static void attempt_ready(struct gateway *g, struct source *w, uint32_t events);
 
 /* Begins with the next address; false if there is none left, or no room. */
 static bool begin_next(struct gateway *g, struct conn *c)
@@ -61,8 +61,8 @@ static bool begin_next(struct gateway *g, struct conn *c)
 			return true;
 		}
 		if (r == -EINPROGRESS)
-			r = watch_open(g, &d->attempts[slot], fd, WATCH_OUT | WATCH_EDGE,
-				       attempt_ready, c);
+			r = source_open(g, &d->attempts[slot], fd, EVENT_OUT | EVENT_EDGE,
+					attempt_ready, c);
 		if (r == 0) {
 			d->attempted[slot] = *addr;
 			d->next_ns = g->now_ns + HEAD_START_NS;
@@ -74,7 +74,7 @@ static bool begin_next(struct gateway *g, struct conn *c)
 	return false;
 }
 
-static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void attempt_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct conn *c = w->owner;
 	long slot = w - c->dial.attempts, r = sock_error(w->fd);
@@ -83,10 +83,10 @@ static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events)
 	if (r == 0) {
 		struct net_addr addr = c->dial.attempted[slot];
 
-		connected(g, c, watch_release(g, w), &addr);
+		connected(g, c, source_release(g, w), &addr);
 		return;
 	}
-	watch_close(g, w);
+	source_close(g, w);
 	if (!begin_next(g, c) && !has_attempts(c))
 		conn_unreachable(g, c, "unreachable");
 }

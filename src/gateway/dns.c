@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The guest's questions. Whomever it asks, it is answered here: every address leads to this socket.
+ * The guest's questions. Whichever server it asks, it is answered here: every address leads to this
+ * socket.
  *
- * A name that no rule allows is refused before anything is sent anywhere, and the refusal is
- * written down. One that is allowed is resolved first, so that what does not exist stays so, and
- * then has the address out of the pool that stands for it; the real ones never come inside.
+ * A name that no rule allows is refused before anything is sent, and the refusal is recorded. An
+ * allowed name is resolved first, so that one that does not exist stays so, and then answered with
+ * the address from the pool that stands for it; real addresses never get inside.
  *
- * A and AAAA are all that has content. HTTPS and SVCB records would bring keys that hide the name
- * of a TLS connection, other ports and other hosts; TXT, MX and the rest would be a way out for
- * data and a way in for more names. All of them are "there is none".
+ * Only A and AAAA have content. HTTPS and SVCB records would bring keys that hide the name of a TLS
+ * connection, other ports and other hosts; TXT, MX and the others would be a way out for data and a
+ * way in for more names. For all of them the answer is that there is none.
  */
 #include "gateway/question.h"
 
@@ -25,7 +26,7 @@
 #define IPV6_FREEBIND_NR 78
 #define PKTINFO_HEAD offsetof(struct pktinfo, v4)
 
-static struct watch udp;
+static struct source udp;
 static struct question questions[QUESTIONS_MAX];
 static struct question spare; /* when they are all taken */
 
@@ -44,7 +45,7 @@ struct question *question_new(void)
 	return q;
 }
 
-/* Sends back where it came from, from where it was sent to. If it cannot go, it is lost. */
+/* Answers the sender, from the address that it asked. What cannot be sent is lost. */
 static void answer_udp(struct question *q, const uint8_t *msg, size_t len)
 {
 	struct io_vector iov = { msg, len };
@@ -98,7 +99,7 @@ static void answer_reverse(struct gateway *g, struct question *q, const struct n
 }
 
 /* Can the name be reached at all: on a port it is allowed on, at an address that is acceptable? */
-static enum net_verdict judge_addresses(struct gateway *g, const struct name *name)
+static enum net_verdict check_addresses(struct gateway *g, const struct name *name)
 {
 	enum net_verdict verdict = NET_SPECIAL;
 
@@ -126,7 +127,7 @@ static void resolved(struct gateway *g, void *arg, struct name *name)
 		answer_code(g, q, (enum dns_rcode)name->rcode);
 		return;
 	}
-	verdict = judge_addresses(g, name);
+	verdict = check_addresses(g, name);
 	if (verdict != NET_ALLOWED) {
 		char text[NET_ADDR_TEXT_MAX];
 
@@ -139,7 +140,7 @@ static void resolved(struct gateway *g, void *arg, struct name *name)
 	answer(g, q, DNS_NOERROR, addrs, g->has_v6 ? 2 : 1, NULL);
 }
 
-/* Everything that the rules have to be asked for. */
+/* All checks by the rules. */
 static void ask_name(struct gateway *g, struct question *q)
 {
 	const struct dns_query *query = &q->query;
@@ -202,7 +203,8 @@ void questions_forget(const struct tcp_peer *tcp)
 	}
 }
 
-/* What was received becomes what is sent: from that address, by whatever device. */
+/* Turns the control data of the question into that of the answer: from that address, by any device.
+ */
 static void turn_pktinfo(struct pktinfo *info, size_t received)
 {
 	if (received >= PKTINFO_HEAD + sizeof(info->v6) && info->level == SOL_IPV6_NR &&
@@ -219,9 +221,9 @@ static void turn_pktinfo(struct pktinfo *info, size_t received)
 	}
 }
 
-/* One question a turn: if there are more, the next turn comes at once, and costs no more than
- * finding out here that there are none. */
-static void udp_ready(struct gateway *g, struct watch *w, uint32_t events)
+/* One question a turn: if there are more, the next turn comes at once, which costs no more than
+ * trying here. */
+static void udp_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	static uint8_t data[DNS_MESSAGE_MAX];
 	struct question *q = question_new();
@@ -264,7 +266,7 @@ long dns_open(struct gateway *g, int udp_fd, int tcp_fd)
 		r = set_option(udp_fd, SOL_IP_NR, IP_PKTINFO_NR);
 	}
 	if (r >= 0)
-		r = watch_open(g, &udp, udp_fd, WATCH_IN, udp_ready, NULL);
+		r = source_open(g, &udp, udp_fd, EVENT_IN, udp_ready, NULL);
 	return r < 0 ? r : dns_tcp_open(g, tcp_fd);
 }
 

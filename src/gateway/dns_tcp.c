@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Questions over TCP: a length of two bytes before each message, any number of them on one
- * connection. Answers go out as they come, in any order; whoever does not take them is hung up on,
- * so nothing is ever kept to be sent.
+ * connection. Answers go out as they come, in any order. A peer that does not take them is hung up
+ * on, so nothing is ever kept to be sent.
  */
 #include "gateway/question.h"
 
@@ -16,11 +16,11 @@
 #define READS_PER_TURN 4
 #define ACCEPTS_PER_TURN 4
 #define SO_SNDBUF_NR 7
-#define UNREAD_MAX 65536 /* answers that nobody takes */
+#define UNREAD_MAX 65536 /* answers that were not taken */
 
 struct tcp_peer {
-	struct watch watch;
-	int mute_fd; /* instead of the watch's, once it has said all it had to say; -1 = none */
+	struct source source;
+	int mute_fd; /* instead of source.fd, once the peer has sent all; -1 = none */
 	bool is_open;
 	uint32_t n_waiting; /* questions without answer */
 	uint64_t until_ns;  /* it may be idle */
@@ -28,7 +28,7 @@ struct tcp_peer {
 	uint8_t data[2 + DNS_MESSAGE_MAX];
 };
 
-static struct watch listener;
+static struct source listener;
 static struct tcp_peer peers[PEERS_MAX];
 static unsigned n_open;
 
@@ -38,7 +38,7 @@ static void hang_up(struct gateway *g, struct tcp_peer *p)
 		return;
 	p->is_open = false;
 	n_open--;
-	watch_close(g, &p->watch);
+	source_close(g, &p->source);
 	drop_fd(&p->mute_fd);
 	questions_forget(p);
 }
@@ -52,7 +52,7 @@ static void be_idle(struct gateway *g, struct tcp_peer *p)
 void dns_tcp_answer(struct gateway *g, struct tcp_peer *p, const uint8_t *msg, size_t len)
 {
 	uint8_t frame[2 + DNS_ANSWER_MAX] = { (uint8_t)(len >> 8), (uint8_t)len };
-	int fd = p->mute_fd >= 0 ? p->mute_fd : p->watch.fd;
+	int fd = p->mute_fd >= 0 ? p->mute_fd : p->source.fd;
 
 	p->n_waiting--;
 	memcpy(frame + 2, msg, len);
@@ -99,16 +99,16 @@ static bool take_questions(struct gateway *g, struct tcp_peer *p)
 	return true;
 }
 
-/* It says no more, but may still listen. */
+/* It sends no more, but may still read. */
 static void go_mute(struct gateway *g, struct tcp_peer *p)
 {
 	if (p->n_waiting == 0)
 		hang_up(g, p);
 	else
-		p->mute_fd = watch_release(g, &p->watch);
+		p->mute_fd = source_release(g, &p->source);
 }
 
-static void peer_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void peer_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct tcp_peer *p = w->owner;
 
@@ -134,7 +134,7 @@ static void peer_ready(struct gateway *g, struct watch *w, uint32_t events)
 	}
 }
 
-/* Who gives way first: who has been idle the longest, then who may be gone. */
+/* Which peer gives way first: the one idle for longest, then one that may be gone. */
 static bool gives_way(const struct tcp_peer *p, const struct tcp_peer *other)
 {
 	bool is_idle = p->n_waiting == 0, is_other_idle = other->n_waiting == 0;
@@ -162,7 +162,7 @@ static struct tcp_peer *peer_new(struct gateway *g)
 	return found;
 }
 
-static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void listener_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	(void)events;
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
@@ -173,7 +173,8 @@ static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)
 		if (r < 0)
 			return;
 		p = peer_new(g);
-		if (!p || watch_open(g, &p->watch, fd, WATCH_IN | WATCH_RDHUP, peer_ready, p) < 0) {
+		if (!p ||
+		    source_open(g, &p->source, fd, EVENT_IN | EVENT_RDHUP, peer_ready, p) < 0) {
 			drop_fd(&fd);
 			continue;
 		}
@@ -195,10 +196,10 @@ long dns_tcp_open(struct gateway *g, int fd)
 
 	if (r < 0)
 		return r;
-	return watch_open(g, &listener, fd, WATCH_IN, listener_ready, NULL);
+	return source_open(g, &listener, fd, EVENT_IN, listener_ready, NULL);
 }
 
-/* Half a question is idle, too: only answers win time. */
+/* Half a question counts as idle: only answers extend the time. */
 void dns_tcp_expire(struct gateway *g)
 {
 	for (size_t i = 0; i < PEERS_MAX && n_open > 0; i++) {

@@ -41,9 +41,9 @@ static int take_pipe(void)
 	if (empty < 0 || raw_syscall(__NR_pipe2, (long)ends, PIPE_FLAGS, 0, 0, 0, 0) < 0)
 		return -1;
 	/*
-	 * More at a time for those few that are busy at once. All pipes of a user together have a
-	 * limit, and one who is above it gets tiny ones only: a crowd of connections must not do
-	 * that to the rest of the machine.
+	 * Larger pipes for the few connections that are busy at once. The kernel limits all pipes
+	 * of a user together, and beyond that gives tiny ones only: many connections must not do
+	 * that to the user's other programs.
 	 */
 	if (empty < PIPES_KEPT)
 		raw_syscall(__NR_fcntl, ends[1], F_SETPIPE_SZ_NR, PIPE_BYTES, 0, 0, 0);
@@ -72,9 +72,9 @@ static void give_pipe(int i, bool is_empty)
 void flow_close(struct flow *flow)
 {
 	if (flow->pipe >= 0)
-		give_pipe(flow->pipe, flow->held == 0);
+		give_pipe(flow->pipe, flow->in_pipe == 0);
 	flow->pipe = -1;
-	flow->held = 0;
+	flow->in_pipe = 0;
 }
 
 static long splice(int from, int to, uint64_t len)
@@ -83,7 +83,7 @@ static long splice(int from, int to, uint64_t len)
 			   SPLICE_MOVE_NR | SPLICE_NONBLOCK_NR);
 }
 
-/* Reading takes what splicing does not: all but the urgent byte itself, as for any program. */
+/* read() takes what splice() does not: all but the urgent byte itself. */
 static long copy(const struct flow *flow)
 {
 	static char data[4096]; /* fits into any empty pipe */
@@ -104,12 +104,12 @@ static long fill(struct flow *flow)
 	if (flow->pipe < 0)
 		return -EMFILE;
 	n = splice(flow->from, pipes[flow->pipe].ends[1] - 1, flow->left);
-	/* Before an urgent byte splicing may also say "end", and we may not have heard of it yet.
+	/* Before an urgent byte splice() may also return 0, and we may not know of that byte yet.
 	 */
 	if (n == 0 || (n == -EAGAIN && flow->is_urgent))
 		n = copy(flow);
 	if (n > 0) {
-		flow->held = (uint32_t)n;
+		flow->in_pipe = (uint32_t)n;
 		if (flow->left != FLOW_ALL)
 			flow->left -= (uint64_t)n;
 	}
@@ -122,15 +122,15 @@ bool flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len
 
 	if (flow->pipe < 0)
 		flow->pipe = take_pipe();
-	if (flow->pipe < 0 || flow->held)
+	if (flow->pipe < 0 || flow->in_pipe)
 		return false;
 	n = raw_syscall(__NR_write, pipes[flow->pipe].ends[1] - 1, (long)data, (long)len, 0, 0, 0);
-	/* What is in it counts also if it is not all: nobody else may get this pipe then. */
-	flow->held = n > 0 ? (uint32_t)n : 0;
+	/* Also if it is not all: the pipe must not be given to another flow then. */
+	flow->in_pipe = n > 0 ? (uint32_t)n : 0;
 	if (n == (long)len)
 		return true;
-	/* A user who has used up his pages for pipes, here or elsewhere, gets small ones. The
-	 * receiver, to whom all before was given, takes it without. */
+	/* The user's pages for pipes are used up, here or elsewhere, so the pipe is small. All
+	 * bytes before these were delivered, so they can be sent without it. */
 	flow_close(flow);
 	if (sock_send(flow->to, data, len) != (long)len)
 		return false;
@@ -143,10 +143,10 @@ bool flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len
 static long drain(struct flow *flow, uint64_t max)
 {
 	long n = splice(pipes[flow->pipe].ends[0] - 1, flow->to,
-			flow->held < max ? flow->held : max);
+			flow->in_pipe < max ? flow->in_pipe : max);
 
 	if (n > 0) {
-		flow->held -= (uint32_t)n;
+		flow->in_pipe -= (uint32_t)n;
 		flow->moved += (uint64_t)n;
 	}
 	return n;
@@ -167,7 +167,7 @@ enum flow_state flow_pump(struct gateway *g, struct flow *flow)
 	long n;
 
 	while (turn < TURN_BYTES) {
-		if (flow->held) {
+		if (flow->in_pipe) {
 			uint64_t max = bytes_left(g);
 
 			if (max == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One direction of a connection: bytes go from one socket through a pipe into the other, and never
- * through our memory. A pipe is only held while there is something in it, so idle connections cost
- * none, and as many as there are directions are enough.
+ * through our memory. A flow has a pipe only while there is something in it, so idle connections
+ * cost none.
  */
 #ifndef GATEWAY_FLOW_H
 #define GATEWAY_FLOW_H
@@ -12,15 +12,15 @@
 #define FLOW_ALL (~(uint64_t)0)
 
 struct flow {
-	int from, to;	/* borrowed */
-	int pipe;	/* index of the pipe it holds, -1 = none */
-	uint32_t held;	/* bytes in it */
-	uint64_t left;	/* bytes that still may be taken; FLOW_ALL = until the end */
-	uint64_t moved; /* bytes that arrived */
-	bool is_in;	/* towards the sandbox */
+	int from, to;	  /* borrowed */
+	int pipe;	  /* index of the pipe it holds, -1 = none */
+	uint32_t in_pipe; /* bytes in it */
+	uint64_t left;	  /* bytes that still may be taken; FLOW_ALL = until the end */
+	uint64_t moved;	  /* bytes that arrived */
+	bool is_in;	  /* towards the sandbox */
 	bool is_urgent; /* the sender has marked a byte as urgent: splicing stops there for good */
 	bool has_end;	/* the sender has finished */
-	bool is_shut;	/* ... and the receiver knows */
+	bool is_shut;	/* ... and the receiver was told */
 };
 
 enum flow_state {
@@ -34,7 +34,7 @@ enum flow_state {
 #define FLOW_INIT { .from = -1, .to = -1, .pipe = -1 }
 
 enum flow_state flow_pump(struct gateway *g, struct flow *flow);
-/* Bytes of our own, when nothing is held: all of them, or the flow is of no use any more. */
+/* Bytes of our own, when the pipe is empty: all of them, or the flow is broken. */
 bool flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len);
 void flow_close(struct flow *flow); /* gives the pipe back */
 

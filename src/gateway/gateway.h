@@ -4,17 +4,17 @@
  *
  * Theory of operation. Inside the sandbox's net namespace every address leads to the loopback
  * device, and init has opened a listener on each allowed port and on 53. They belong to this
- * process, which itself lives in the host's net namespace. A connection that arrives tells by its
- * own address where it wanted to go: an address out of the pool stands for the one name it was
- * given out for (names.c, dns.c), any other for itself. Whether that is allowed is decided by
- * net/rule.h and by nothing else; then the name is resolved here (resolve.c), each address it has
- * is judged again, one of them is dialled (dial.c), and bytes are moved without looking at them
- * (flow.c), but for what has to be read first: a TLS hello on port 443, every HTTP head on port 80.
+ * process, which itself lives in the host's net namespace. The local address of a connection says
+ * where it wants to go: an address from the pool stands for the one name that it was given out for
+ * (names.c, dns.c), any other for itself. Only net/rule.h decides whether that is allowed; then the
+ * name is resolved here (resolve.c), each of its addresses is checked again, one of them is dialled
+ * (dial.c), and bytes are moved without looking at them (flow.c), except what has to be read first:
+ * a TLS hello on port 443, every HTTP head on port 80.
  *
  * It is freestanding like init: no libc, no heap, no threads. All it ever uses is in the tables
- * below, so there is nothing in it that a guest can make grow. It confines itself before it looks
- * at the first byte from inside (confine.c). Nobody waits for it: it ends when the supervisor's
- * socket does, and if it dies the listeners die with it and connecting is refused.
+ * below, so there is nothing in it that a guest can make grow. It confines itself before it reads
+ * the first byte from inside (confine.c). It ends when the supervisor closes its socket; if it
+ * dies, the listeners die with it and connections are refused.
  */
 #ifndef GATEWAY_GATEWAY_H
 #define GATEWAY_GATEWAY_H
@@ -39,17 +39,17 @@
 
 struct gateway;
 
-/* Something that is waited for. Part of what owns it. */
-struct watch {
+/* A descriptor in the event loop. Part of the structure that owns it. */
+struct source {
 	int fd; /* -1 = nothing */
-	void (*ready)(struct gateway *g, struct watch *w, uint32_t events);
+	void (*ready)(struct gateway *g, struct source *w, uint32_t events);
 	void *owner;
 };
 
 /* struct epoll_event as the kernel packs it */
 struct event {
 	uint32_t events;
-	struct watch *watch;
+	struct source *source;
 } __attribute__((packed));
 
 struct gateway {
@@ -66,31 +66,31 @@ struct gateway {
 	uint32_t max_connections;
 	uint64_t now_ns;     /* when the loop last woke up */
 	uint64_t wake_ns;    /* and when it has to at the latest */
-	bool is_over;	     /* no more than what is on its way */
-	bool is_cut_short;   /* not even that */
-	uint64_t drained_ns; /* it may take until then */
+	bool is_over;	     /* only bytes under way are still moved */
+	bool is_cut_short;   /* not even those */
+	uint64_t drained_ns; /* until then at most */
 	/* of this turn of the loop */
 	struct event events[EVENTS_MAX];
 	int n_events, at_event;
 };
 
 /* loop.c */
-#define WATCH_IN 0x1u
-#define WATCH_PRI 0x2u
-#define WATCH_OUT 0x4u
-#define WATCH_ERR 0x8u
-#define WATCH_HUP 0x10u
-#define WATCH_RDHUP 0x2000u
-#define WATCH_EDGE (1u << 31)
-/* Both directions, told once per change. */
-#define WATCH_ALL (WATCH_IN | WATCH_PRI | WATCH_OUT | WATCH_RDHUP | WATCH_EDGE)
-/* 0 or -errno. The descriptor belongs to the watch from then on, if it succeeds. */
-long watch_open(struct gateway *g, struct watch *w, int fd, uint32_t events,
-		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner);
-/* Closes the descriptor; what this turn still has for it is forgotten. */
-void watch_close(struct gateway *g, struct watch *w);
+#define EVENT_IN 0x1u
+#define EVENT_PRI 0x2u
+#define EVENT_OUT 0x4u
+#define EVENT_ERR 0x8u
+#define EVENT_HUP 0x10u
+#define EVENT_RDHUP 0x2000u
+#define EVENT_EDGE (1u << 31)
+/* Both directions, reported once per change. */
+#define EVENT_ALL (EVENT_IN | EVENT_PRI | EVENT_OUT | EVENT_RDHUP | EVENT_EDGE)
+/* 0 or -errno. On success the descriptor belongs to the source. */
+long source_open(struct gateway *g, struct source *w, int fd, uint32_t events,
+		 void (*ready)(struct gateway *, struct source *, uint32_t), void *owner);
+/* Closes the descriptor; events of this turn for it are dropped. */
+void source_close(struct gateway *g, struct source *w);
 /* Takes it out of the loop and gives the descriptor back, open. */
-int watch_release(struct gateway *g, struct watch *w);
+int source_release(struct gateway *g, struct source *w);
 /* The loop wakes up at that time and calls every module's _expire(). */
 void wake_at(struct gateway *g, uint64_t when_ns);
 void run_loop(struct gateway *g);
@@ -128,7 +128,7 @@ void sock_read(const union sock_addr *from, struct net_addr *ret, uint16_t *ret_
 void deny(struct gateway *g, enum gateway_reason reason, const char *host, uint16_t port,
 	  const char *other);
 void count_bytes(struct gateway *g, bool is_in, uint64_t n);
-/* How many may still be moved: asked before, not after, or each connection moves its share more. */
+/* How many may still be moved: asked before, or each connection would move one chunk too many. */
 uint64_t bytes_left(const struct gateway *g);
 enum gateway_reason reason_of(enum net_verdict verdict);
 
@@ -147,12 +147,12 @@ struct name *name_of(const struct net_addr *addr); /* NULL if the address stands
 void name_address(const struct name *name, bool is_v6, struct net_addr *ret);
 
 /* resolve.c: from a name to addresses, by the host's resolver configuration */
-typedef void resolved_fn(struct gateway *g, void *arg, struct name *name);
 long resolve_setup(void); /* reads the configuration: before anything is confined */
 /* Calls @done at once or later, exactly once, unless it is cancelled; name->rcode and its addresses
- * are valid then (not yet judged). */
-void resolve(struct gateway *g, struct name *name, resolved_fn *done, void *arg);
-void resolve_cancel(resolved_fn *done, const void *arg);
+ * are valid then (not yet checked against the rules). */
+void resolve(struct gateway *g, struct name *name,
+	     void (*done)(struct gateway *, void *, struct name *), void *arg);
+void resolve_cancel(void (*done)(struct gateway *, void *, struct name *), const void *arg);
 void resolve_expire(struct gateway *g);
 
 /* dns.c: the guest's questions */
@@ -164,10 +164,10 @@ struct conn;
 long conn_listen(struct gateway *g, int fd, uint16_t port); /* takes it over */
 void conn_take(struct gateway *g, int fd);		    /* level landlock: one from init */
 void conn_expire(struct gateway *g);
-void conn_pump_again(struct gateway *g); /* those that had more to move than is fair */
+void conn_pump_again(struct gateway *g); /* those that had used up their turn */
 void conn_end_all(struct gateway *g);
 void conn_accept_last(struct gateway *g); /* what is in the queues, and no more after it */
-bool conn_are_unsent(void);		  /* bytes of the guest's are still on their way */
+bool conn_are_unsent(void);		  /* bytes of the guest are still under way */
 /* True if there is more to do at once. */
 bool conn_is_busy(void);
 
@@ -176,7 +176,7 @@ long publish_open(struct gateway *g);
 void publish_expire(struct gateway *g);
 /* The socket that was asked for as @id; -1 = there is none. */
 void publish_from_init(struct gateway *g, uint32_t id, int fd);
-void publish_forget(const struct conn *c); /* it does not wait for one any more */
+void publish_forget(const struct conn *c); /* it no longer waits for one */
 
 /* confine.c: 0 or -errno, and *ret_step says which step failed. *ret_fds: how many descriptors it
  * may have. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Port 80: requests are read one by one, judged, and written anew. What a server gets is what was
- * understood here, so the two cannot disagree about where a request ends or whom it is for.
- * Answers are not looked at. Upgrades are not passed on: nothing could be judged after one.
+ * Port 80: requests are read one by one, checked, and written anew. A server gets what was
+ * understood here, so the two cannot disagree about where a request ends or which host it is for.
+ * Answers are not looked at. Upgrades are not passed on: nothing could be checked after one.
  */
 #include "gateway/conn.h"
 
@@ -34,7 +34,7 @@ void http_answer(struct conn *c, const char *status, const char *host, const cha
 	sock_send(c->client.fd, answer, at);
 }
 
-/* The Host line that goes out: what was checked, and never what was written. */
+/* The Host line that is sent: the name that was checked, never the client's text. */
 static void host_line(const struct conn *c, const struct http_host *host, char ret[HOST_TEXT_MAX])
 {
 	char text[NET_NAME_MAX + 1];
@@ -95,12 +95,12 @@ static enum http_result next_head(struct gateway *g, struct conn *c, struct http
 		return HTTP_BAD;
 	}
 	host = host_of(head);
-	if (host && judge_host(g, c, host) && (!head->has_host || judge_host(g, c, &head->host)))
+	if (host && admit_host(g, c, host) && (!head->has_host || admit_host(g, c, &head->host)))
 		return HTTP_OK;
 	if (host) {
 		char text[NET_NAME_MAX + 1];
 
-		show_host(judge_host(g, c, host) ? &head->host : host, text);
+		show_host(admit_host(g, c, host) ? &head->host : host, text);
 		conn_refuse(g, c, GATEWAY_R_HOST, text);
 	} else {
 		conn_refuse(g, c, GATEWAY_R_HTTP, "no Host");
@@ -131,7 +131,8 @@ static enum flow_state pass_head(struct gateway *g, struct conn *c)
 
 	if (r != HTTP_OK)
 		return FLOW_WAITS;
-	/* A proxy's client may mean another host with its next request: one for each connection. */
+	/* A proxy's client may want another host with its next request: one request per connection.
+	 */
 	is_last = head.wants_close || c->proxy == PROXY_ABSOLUTE;
 	host_line(c, host_of(&head), host);
 	n = http_write_head(&head, scratch, host, is_last, scratch_out, sizeof(scratch_out));
@@ -247,8 +248,8 @@ static enum flow_state pass_framing(struct gateway *g, struct conn *c)
 }
 
 /*
- * After the last request nothing more is passed on, but that the client is gone must be noticed:
- * the answer may be long in coming, and its place would be kept until then.
+ * After the last request nothing more is passed on, but we must notice that the client is gone: the
+ * answer may take long, and the connection would keep its slot until then.
  */
 static enum flow_state await_end(struct gateway *g, struct conn *c)
 {
@@ -264,7 +265,7 @@ static enum flow_state await_end(struct gateway *g, struct conn *c)
 			return flow_pump(g, &c->up);
 		}
 	}
-	return FLOW_BROKEN; /* it does not care for the answer */
+	return FLOW_BROKEN; /* it does not want the answer */
 }
 
 enum flow_state http_pump(struct gateway *g, struct conn *c)

@@ -11,28 +11,28 @@
 #define EPOLL_CTL_ADD 1
 #define EPOLL_CTL_DEL 2
 
-long watch_open(struct gateway *g, struct watch *w, int fd, uint32_t events,
-		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner)
+long source_open(struct gateway *g, struct source *w, int fd, uint32_t events,
+		 void (*ready)(struct gateway *, struct source *, uint32_t), void *owner)
 {
 	struct event event = { events, w };
 	long r = raw_syscall(__NR_epoll_ctl, g->epoll_fd, EPOLL_CTL_ADD, fd, (long)&event, 0, 0);
 
 	if (r < 0)
 		return r;
-	*w = (struct watch){ fd, ready, owner };
+	*w = (struct source){ fd, ready, owner };
 	return 0;
 }
 
-/* Whatever was read from the kernel for it in this turn is not for its successor. */
-static void forget_events(struct gateway *g, const struct watch *w)
+/* Events already read in this turn must not reach the next user of the slot. */
+static void forget_events(struct gateway *g, const struct source *w)
 {
 	for (int i = g->at_event; i < g->n_events; i++) {
-		if (g->events[i].watch == w)
-			g->events[i].watch = NULL;
+		if (g->events[i].source == w)
+			g->events[i].source = NULL;
 	}
 }
 
-void watch_close(struct gateway *g, struct watch *w)
+void source_close(struct gateway *g, struct source *w)
 {
 	if (w->fd < 0)
 		return;
@@ -40,7 +40,7 @@ void watch_close(struct gateway *g, struct watch *w)
 	drop_fd(&w->fd);
 }
 
-int watch_release(struct gateway *g, struct watch *w)
+int source_release(struct gateway *g, struct source *w)
 {
 	struct event none = { 0, NULL };
 	int fd = w->fd;
@@ -85,8 +85,8 @@ static void expire(struct gateway *g)
 }
 
 /*
- * The guest is gone, but what it sent last may not have arrived: a program that sends and leaves
- * relies on the kernel for that. Time is given while it gets on, and has an end.
+ * The guest is gone, but the last bytes it sent may not have arrived: a program that sends and
+ * exits relies on the kernel for that. They get time while they move, up to a limit.
  */
 static bool goes_on(struct gateway *g)
 {
@@ -120,8 +120,8 @@ void run_loop(struct gateway *g)
 		for (g->at_event = 0; g->at_event < g->n_events;) {
 			struct event *e = &g->events[g->at_event++];
 
-			if (e->watch && e->watch->fd >= 0)
-				e->watch->ready(g, e->watch, e->events);
+			if (e->source && e->source->fd >= 0)
+				e->source->ready(g, e->source, e->events);
 		}
 		g->n_events = g->at_event = 0;
 		conn_pump_again(g);

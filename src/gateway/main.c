@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The gateway's start: take what belongs to it, confine itself, say that it is there. */
+/* The gateway's start: takes its descriptors, confines itself, says that it is ready. */
 #include "gateway/gateway.h"
 
 #include <asm/unistd_64.h>
@@ -70,7 +70,7 @@ static void take_start(struct gateway *g)
 	long r = message_receive(CTL_FD, &got, 0);
 	unsigned next = 4;
 
-	/* Without an account there is nobody to tell: the supervisor sees us end. */
+	/* Without an account there is nowhere to report: the supervisor sees us end. */
 	if (r < 0 || got.n_fds < 4)
 		leave(1);
 	r = map_file(got.fds[1], PROT_RW, MAP_SHARED, sizeof(struct gateway_account), &at, &size);
@@ -94,14 +94,14 @@ static void take_start(struct gateway *g)
 				       g->config->n_allow, g->config->n_deny };
 }
 
-/* Nothing that anybody sends may end or steer it; a broken pipe is told by the call that met it. */
+/* No signal may end or steer it; a broken pipe is an error of the call. */
 static void prepare_process(void)
 {
 	const uint64_t all = ~(uint64_t)0;
 
 	raw_syscall(__NR_rt_sigprocmask, SIG_BLOCK_NR, (long)&all, 0, 8, 0, 0);
 	raw_syscall(__NR_prctl, PR_SET_NAME, (long)"cordon-gateway", 0, 0, 0, 0);
-	/* The caller may want to unmount what he is in. */
+	/* The caller may want to unmount its current directory. */
 	raw_syscall(__NR_chdir, (long)"/", 0, 0, 0, 0, 0);
 }
 
@@ -128,7 +128,7 @@ static void take_listeners(struct gateway *g)
 }
 
 /* Init sends what was asked for (publish) or, at level landlock, the guest's connections. */
-static void init_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void init_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	(void)events;
 	for (int i = 0; i < 16; i++) {
@@ -137,13 +137,13 @@ static void init_ready(struct gateway *g, struct watch *w, uint32_t events)
 
 		if (r == -EAGAIN || r == -EINTR)
 			return;
-		/* There was no descriptor free for it: that one is lost, and nothing else. */
+		/* No descriptor was free for it: only that one is lost. */
 		if (r == -EBADMSG)
 			got.n_fds = 0;
 		else if (r < 0) {
-			/* Init is gone, and with it everybody whom we serve. */
+			/* Init is gone, and with it the sandbox. */
 			g->is_over = true;
-			watch_close(g, w);
+			source_close(g, w);
 			conn_accept_last(g);
 			return;
 		}
@@ -156,30 +156,30 @@ static void init_ready(struct gateway *g, struct watch *w, uint32_t events)
 	}
 }
 
-/* That its end is closed is all there is to hear; a word before it means: at once. */
-static void supervisor_ready(struct gateway *g, struct watch *w, uint32_t events)
+/* The supervisor closes its end to stop us; a byte before that means: at once. */
+static void supervisor_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	char byte;
 
 	(void)events;
 	g->is_over = true;
 	g->is_cut_short |= sock_recv(w->fd, &byte, 1) > 0;
-	watch_release(g, w); /* it stays open: that it is closed tells that all is done */
+	source_release(g, w); /* it stays open: closing it tells that all is done */
 	conn_accept_last(g);
 }
 
-/* It was killed. The sockets may be open yet in a process that one of its threads has forked. */
-static void supervisor_died(struct gateway *g, struct watch *w, uint32_t events)
+/* It was killed. A process that it had forked may still have the sockets open. */
+static void supervisor_died(struct gateway *g, struct source *w, uint32_t events)
 {
 	(void)events;
 	g->is_over = g->is_cut_short = true;
-	watch_close(g, w);
+	source_close(g, w);
 }
 
 __attribute__((noreturn, used)) void gateway_main(void);
 void gateway_main(void)
 {
-	static struct watch supervisor, life, init;
+	static struct source supervisor, life, init;
 	struct gateway *g = &gateway;
 	uint64_t n_fds = 0;
 	unsigned step = 0;
@@ -211,11 +211,11 @@ void gateway_main(void)
 	r = publish_open(g);
 	if (r < 0)
 		fail(GATEWAY_STEP_PUBLISH, r);
-	r = watch_open(g, &supervisor, CTL_FD, WATCH_IN, supervisor_ready, NULL);
+	r = source_open(g, &supervisor, CTL_FD, EVENT_IN, supervisor_ready, NULL);
 	if (r >= 0)
-		r = watch_open(g, &life, g->life_fd, WATCH_IN, supervisor_died, NULL);
+		r = source_open(g, &life, g->life_fd, EVENT_IN, supervisor_died, NULL);
 	if (r >= 0)
-		r = watch_open(g, &init, g->init_fd, WATCH_IN, init_ready, NULL);
+		r = source_open(g, &init, g->init_fd, EVENT_IN, init_ready, NULL);
 	if (r < 0)
 		fail(GATEWAY_STEP_EPOLL, r);
 	g->account->is_ready = 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which address stands for which name. Addresses are given out one after the other and never to
- * another name, so that one that a program kept still means what it meant.
+ * Which address stands for which name. An address is never given to a second name, so that a
+ * program may keep it.
  */
 #include "gateway/gateway.h"
 

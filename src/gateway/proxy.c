@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Level landlock: programs speak to us as to a proxy. CONNECT and SOCKS5 say where they want to go
- * and then speak to whoever is there; an absolute-form request says it in its first line.
+ * Level landlock: programs speak to us as to a proxy. CONNECT and SOCKS5 name the target and then
+ * speak to it; an absolute-form request names it in its first line.
  */
 #include "gateway/conn.h"
 
@@ -30,7 +30,7 @@ static bool set_target(struct gateway *g, struct conn *c, const struct http_host
 		c->kind = CONN_HTTP;
 	if (host->is_addr) {
 		c->addr = host->addr;
-		return judge_target(g, c);
+		return admit_target(g, c);
 	}
 	/* Only an allowed name gets a place in the table. */
 	verdict = net_judge_name(&g->rules, host->name, c->port);
@@ -40,7 +40,7 @@ static bool set_target(struct gateway *g, struct conn *c, const struct http_host
 	}
 	c->name = name_add(g, host->name);
 	if (c->name)
-		return judge_target(g, c);
+		return admit_target(g, c);
 	refuse_name(g, c, host->name, GATEWAY_R_NAMES);
 	return false;
 }
@@ -73,7 +73,7 @@ static bool ask_http(struct gateway *g, struct conn *c, size_t len)
 		refuse_request(g, c, "a request to a proxy must name its host");
 		return false;
 	}
-	/* It stays where it is: the request itself is for the server. */
+	/* It stays in the socket: the request itself is for the server. */
 	c->proxy = PROXY_ABSOLUTE;
 	return set_target(g, c, &head.target, 80);
 }

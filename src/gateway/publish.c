@@ -16,11 +16,11 @@
 #define WAIT_NS (10 * SECOND)
 
 static struct {
-	struct watch watch;
+	struct source source;
 	uint16_t port;
 } listeners[GATEWAY_PUBLISH_MAX];
 
-/* Who waits for a socket, by the number of the request; NULL = nobody, or not any more. */
+/* What waits for a socket, by the number of the request; NULL = nothing, or no longer. */
 static void *waiting[WAITING_MAX];
 static uint32_t next_id;
 
@@ -57,7 +57,7 @@ long publish_connect(struct gateway *g, int fd, bool is_v6, uint16_t port)
 	return sock_connect_as(fd, g->has_v6, &loopback[is_v6], port);
 }
 
-static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events);
+static void attempt_ready(struct gateway *g, struct source *w, uint32_t events);
 
 /* Towards the address of the other family than the last one, if there is one. */
 static void connect_inside(struct gateway *g, struct conn *c, int fd)
@@ -71,19 +71,19 @@ static void connect_inside(struct gateway *g, struct conn *c, int fd)
 			conn_connected(g, c, fd);
 			return;
 		}
-		if (r == -EINPROGRESS && watch_open(g, &c->dial.attempts[0], fd,
-						    WATCH_OUT | WATCH_EDGE, attempt_ready, c) == 0)
+		if (r == -EINPROGRESS && source_open(g, &c->dial.attempts[0], fd,
+						     EVENT_OUT | EVENT_EDGE, attempt_ready, c) == 0)
 			return;
 	}
 	drop_fd(&fd);
 	conn_unreachable(g, c, "unreachable");
 }
 
-static void attempt_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void attempt_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct conn *c = w->owner;
 	long r = sock_error(w->fd);
-	int fd = watch_release(g, w);
+	int fd = source_release(g, w);
 
 	(void)events;
 	if (r == 0)
@@ -135,7 +135,7 @@ static void accept_one(struct gateway *g, int fd, uint16_t port)
 		conn_unreachable(g, c, "unreachable");
 }
 
-static void listener_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void listener_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	(void)events;
 	conn_accept(g, w, accept_one);
@@ -151,8 +151,8 @@ long publish_open(struct gateway *g)
 		if (c->publish[i].protocol == GATEWAY_UDP)
 			r = publish_udp_open(g, g->publish_fds[i], c->publish[i].port);
 		else
-			r = watch_open(g, &listeners[i].watch, g->publish_fds[i], WATCH_IN,
-				       listener_ready, &listeners[i].port);
+			r = source_open(g, &listeners[i].source, g->publish_fds[i], EVENT_IN,
+					listener_ready, &listeners[i].port);
 	}
 	return r;
 }

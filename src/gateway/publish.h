@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of publishing know of each other. */
+/* What publish.c and publish_udp.c share. */
 #ifndef GATEWAY_PUBLISH_H
 #define GATEWAY_PUBLISH_H
 

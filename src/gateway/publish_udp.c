@@ -19,7 +19,7 @@
 #define IDLE_NS (60 * SECOND)
 
 static struct port {
-	struct watch watch;
+	struct source source;
 	uint16_t port;
 } ports[PORTS_MAX];
 static unsigned n_ports;
@@ -29,8 +29,8 @@ static struct session {
 	struct port *port;
 	union sock_addr peer;
 	int peer_len;
-	struct watch inside; /* fd -1: its socket is on the way */
-	bool is_v6;	     /* which loopback address it is connected to */
+	struct source inside; /* fd -1: its socket is on the way */
+	bool is_v6;	      /* which loopback address it is connected to */
 	uint64_t deadline_ns;
 	uint32_t n_pending;
 	uint8_t pending[PENDING_MAX];
@@ -47,11 +47,11 @@ static void touch(struct gateway *g, struct session *s)
 static void close_session(struct gateway *g, struct session *s)
 {
 	publish_forget_any(s);
-	watch_close(g, &s->inside);
+	source_close(g, &s->inside);
 	s->is_used = false;
 }
 
-/* A datagram that is too much goes nowhere, and is noted. */
+/* A datagram beyond the limit is dropped and recorded. */
 static bool may_pass(struct gateway *g, const struct session *s, size_t len)
 {
 	if (len <= bytes_left(g))
@@ -60,7 +60,7 @@ static bool may_pass(struct gateway *g, const struct session *s, size_t len)
 	return false;
 }
 
-/* A refusal means that nobody listens there; the other loopback address may know better. */
+/* Refused: nothing listens there. Try the other loopback address. */
 static void send_inside(struct gateway *g, struct session *s, const void *data, size_t len)
 {
 	long n;
@@ -80,7 +80,7 @@ static void send_inside(struct gateway *g, struct session *s, const void *data, 
 		count_bytes(g, true, (uint64_t)n);
 }
 
-static void inside_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void inside_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct session *s = w->owner;
 
@@ -89,7 +89,8 @@ static void inside_ready(struct gateway *g, struct watch *w, uint32_t events)
 		long n = sock_recv(w->fd, datagram, sizeof(datagram));
 
 		if (n == -ECONNREFUSED && g->has_v6) {
-			/* Told only now: the next one goes to the other address. */
+			/* The error of an earlier datagram: the next one goes to the other address.
+			 */
 			s->is_v6 = !s->is_v6;
 			publish_connect(g, w->fd, s->is_v6, s->port->port);
 			if (s->n_pending)
@@ -105,7 +106,7 @@ static void inside_ready(struct gateway *g, struct watch *w, uint32_t events)
 			close_session(g, s);
 			return;
 		}
-		raw_syscall(__NR_sendto, s->port->watch.fd, (long)datagram, n,
+		raw_syscall(__NR_sendto, s->port->source.fd, (long)datagram, n,
 			    MESSAGE_DONTWAIT | MESSAGE_NOSIGNAL, (long)&s->peer, s->peer_len);
 		count_bytes(g, false, (uint64_t)n);
 	}
@@ -120,12 +121,12 @@ bool publish_udp_take(struct gateway *g, void *who, int fd)
 		return false;
 	s->is_v6 = false;
 	if (fd < 0 || publish_connect(g, fd, false, s->port->port) < 0 ||
-	    watch_open(g, &s->inside, fd, WATCH_IN, inside_ready, s) < 0) {
+	    source_open(g, &s->inside, fd, EVENT_IN, inside_ready, s) < 0) {
 		drop_fd(&fd);
 		close_session(g, s);
 		return true;
 	}
-	/* It is kept until the first answer: a refusal comes after the fact. */
+	/* It is kept until the first answer: a refusal comes later. */
 	send_inside(g, s, s->pending, s->n_pending);
 	return true;
 }
@@ -175,7 +176,7 @@ static void begin_session(struct gateway *g, struct port *port, const union sock
 	touch(g, s);
 }
 
-static void port_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void port_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct port *port = w->owner;
 
@@ -206,7 +207,7 @@ long publish_udp_open(struct gateway *g, int fd, uint16_t port)
 	struct port *p = &ports[n_ports++];
 
 	p->port = port;
-	return watch_open(g, &p->watch, fd, WATCH_IN, port_ready, p);
+	return source_open(g, &p->source, fd, EVENT_IN, port_ready, p);
 }
 
 void publish_udp_expire(struct gateway *g)

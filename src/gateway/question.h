@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Questions of the guest's, between the socket they came from and their answer.
+ * The guest's questions, from the socket they came from to their answer.
  *
  *	dns.c		what is answered; UDP
  *	dns_tcp.c	the same over TCP
@@ -35,7 +35,7 @@ struct pktinfo {
 struct question {
 	bool is_used;
 	struct tcp_peer *tcp; /* NULL: it came over UDP */
-	/* from whom, and to which address: the answer must come from there */
+	/* the sender, and the address that was asked: the answer must come from there */
 	union sock_addr from;
 	int from_len;
 	struct pktinfo to;
@@ -46,7 +46,7 @@ struct question {
 struct question *question_new(void);
 /* Answers it, at once or later, and takes it. False: that was nothing to answer. */
 bool question_ask(struct gateway *g, struct question *q, const uint8_t *msg, size_t len);
-/* This peer is gone: nobody wants to know any more. */
+/* This peer is gone: drop its questions. */
 void questions_forget(const struct tcp_peer *tcp);
 
 long dns_tcp_open(struct gateway *g, int fd);

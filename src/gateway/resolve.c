@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a name to addresses. Nothing is sent for a name that no rule allows: whoever calls has asked
- * the rules, and they are asked again here.
+ * From a name to addresses. Nothing is sent for a name that no rule allows: callers check the
+ * rules, and they are checked again here.
  *
- * Whoever waits may call back in from its callback (ask again, cancel others). So a result is
- * written down and its lookup gone before anybody is told, and those who are to be told are marked
- * first and then taken one at a time.
+ * A callback may call back in (ask again, cancel others). So a result is stored and its lookup
+ * freed before any callback runs, and the waiters to be called are marked first and then taken one
+ * at a time.
  */
 #include "gateway/resolve.h"
 
@@ -15,7 +15,7 @@
 #define TTL_MAX 300
 #define TTL_NEGATIVE_MAX 30
 #define TTL_FAILED 1  /* long enough to stop a storm, short enough for a network that comes back */
-#define TTL_HOSTS 300 /* it never changes; this is only how long it is not looked up */
+#define TTL_HOSTS 300 /* it never changes; until then it is not looked up again */
 #define DELAY_NS (50 * MS) /* that the second family may be late (RFC 8305, 3) */
 
 enum {
@@ -34,7 +34,7 @@ struct lookup {
 };
 
 struct waiter {
-	resolved_fn *done; /* NULL = free */
+	void (*done)(struct gateway *, void *, struct name *); /* NULL = free */
 	void *arg;
 	const struct lookup *lookup; /* NULL = it is over */
 	struct name *name;
@@ -57,12 +57,12 @@ static void set_failed(struct name *name, enum dns_rcode rcode)
 	name->fresh_until_ns = 0;
 }
 
-/* Those who wait for a lookup that is over. */
+/* Calls those that wait for a lookup that is over. */
 static void tell_waiters(struct gateway *g)
 {
 	for (size_t i = 0; i < WAITERS_MAX; i++) {
 		struct waiter *w = &waiters[i];
-		resolved_fn *done = w->done;
+		void (*done)(struct gateway *, void *, struct name *) = w->done;
 
 		if (!done || w->lookup)
 			continue;
@@ -111,7 +111,7 @@ static bool may_ask(const struct net_rules *rules, const char *name, const char 
 		const struct net_rule *rule = &rules->allow[i];
 
 		if (rule->type == NET_RULE_NAME && net_name_equal(rule->name, name))
-			/* What a rule denies is not reached by another name for it. */
+			/* A denied name must not be reached by another name for it. */
 			return net_judge_name(rules, asked, 0) != NET_DENIED;
 	}
 	return false;
@@ -160,7 +160,7 @@ static enum dns_rcode rcode_of(const struct lookup *l)
 	enum dns_rcode a = l->asks[V4].response.rcode, b = l->asks[V6].response.rcode;
 
 	/* A name that does not exist has no records at all, so one such answer would do. But some
-	 * servers say it of a type they do not know, so not if the other one says it exists. */
+	 * servers give it for a type they do not know, so not if the other one says it exists. */
 	if (a == DNS_NXDOMAIN || b == DNS_NXDOMAIN)
 		return a == DNS_NOERROR || b == DNS_NOERROR ? DNS_NOERROR : DNS_NXDOMAIN;
 	return a == DNS_NOERROR && b == DNS_NOERROR ? DNS_NOERROR : DNS_SERVFAIL;
@@ -205,7 +205,7 @@ static bool goes_on(struct lookup *l)
 {
 	enum dns_rcode rcode = rcode_of(l);
 	bool was_heard = l->asks[V4].was_heard || l->asks[V6].was_heard;
-	/* One as it was asked for, with a dot, that exists: nothing below a domain is meant. */
+	/* A name with a dot that exists as it was asked for: the search list is not used. */
 	bool is_meant = l->candidate == 1 && net_name_equal(l->asked, l->name->text);
 
 	for (int i = V4; i <= V6; i++) {
@@ -216,7 +216,7 @@ static bool goes_on(struct lookup *l)
 		l->had_failure = true;
 	if (rcode == DNS_NOERROR)
 		l->had_empty = true;
-	/* Servers that are not there will not be there for another name. */
+	/* Servers that do not answer will not answer for another name either. */
 	return was_heard && (rcode == DNS_NXDOMAIN || !is_meant);
 }
 
@@ -254,7 +254,7 @@ static bool is_wanted(const struct lookup *l)
 	return false;
 }
 
-/* The index of a free place. One that nobody waits for any more gives way; -1 if there is none. */
+/* The index of a free place. One without waiters gives way; -1 if there is none. */
 static int free_place(struct gateway *g)
 {
 	for (int i = 0; i < LOOKUPS_MAX; i++) {
@@ -282,7 +282,7 @@ static struct lookup *lookup_new(struct gateway *g, struct name *name)
 	l->name = name;
 	l->ttl = TTL_NEGATIVE_MAX;
 	for (int i = V4; i <= V6; i++) {
-		l->asks[i].watch.fd = -1;
+		l->asks[i].source.fd = -1;
 		l->asks[i].lookup = l;
 		l->asks[i].is_v6 = i == V6;
 		l->asks[i].frame = frames[at][i];
@@ -291,7 +291,7 @@ static struct lookup *lookup_new(struct gateway *g, struct name *name)
 	return l;
 }
 
-/* Without asking anybody: still known, the host itself, or in its file. */
+/* Without asking a server: still known, the host itself, or in /etc/hosts. */
 static bool is_known(struct gateway *g, struct name *name)
 {
 	static const struct net_addr loopback[2] = {
@@ -319,7 +319,8 @@ static bool is_known(struct gateway *g, struct name *name)
 	return true;
 }
 
-void resolve(struct gateway *g, struct name *name, resolved_fn *done, void *arg)
+void resolve(struct gateway *g, struct name *name,
+	     void (*done)(struct gateway *, void *, struct name *), void *arg)
 {
 	struct lookup *l;
 	struct waiter *w;
@@ -354,7 +355,7 @@ void resolve(struct gateway *g, struct name *name, resolved_fn *done, void *arg)
 	}
 }
 
-void resolve_cancel(resolved_fn *done, const void *arg)
+void resolve_cancel(void (*done)(struct gateway *, void *, struct name *), const void *arg)
 {
 	for (size_t i = 0; i < WAITERS_MAX; i++) {
 		if (waiters[i].done == done && waiters[i].arg == arg)

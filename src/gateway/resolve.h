@@ -3,13 +3,13 @@
  * Inside the resolver.
  *
  * A lookup is one name that is being resolved: two questions (one for each family) that go from
- * server to server until one answers, for each name that the search list makes of it. Who waits for
- * it is written down apart, so that many can wait for the same lookup.
+ * server to server until one answers, for each name that the search list makes of it. Waiters are
+ * kept apart, so that many can wait for the same lookup.
  *
  *	resolve_conf.c	the host's files: bytes in, tables out, no system call
  *	resolve_setup.c	reading them
  *	resolve_ask.c	one question: servers, time-outs, UDP and TCP
- *	resolve.c	lookups, their results, and who waits
+ *	resolve.c	lookups, their results, and waiters
  */
 #ifndef GATEWAY_RESOLVE_H
 #define GATEWAY_RESOLVE_H
@@ -37,7 +37,7 @@ struct hosts {
 
 struct server {
 	struct net_addr addr;
-	uint32_t scope;	     /* of a link-local address: which device */
+	uint32_t scope;	     /* the device of a link-local address */
 	char zone[ZONE_MAX]; /* that device as it is written in the file; "" = none */
 };
 
@@ -50,7 +50,7 @@ struct resolve_conf {
 	char search[SEARCH_MAX][NET_NAME_MAX + 1];
 };
 
-/* Lines that are not understood are passed over, as everybody does. */
+/* Lines that are not understood are skipped, as every resolver does. */
 void hosts_read(const char *text, size_t len, struct hosts *ret);
 /* All addresses of a name, at most @max; returns how many. */
 size_t hosts_find(const struct hosts *hosts, const char *name, struct net_addr *ret, size_t max);
@@ -77,7 +77,7 @@ enum ask_state {
 struct lookup;
 
 struct ask {
-	struct watch watch;
+	struct source source;
 	struct lookup *lookup;
 	const char *name;
 	uint8_t *frame;	   /* 2 + DNS_MESSAGE_MAX bytes for TCP */

@@ -2,8 +2,8 @@
 /*
  * One question to the host's servers, from the first to the last, until one answers.
  *
- * Each try has a socket of its own, connected, on a port that the kernel picks, and an id that
- * nobody can guess: an answer from elsewhere does not arrive, a forged one has to hit both.
+ * Each try has a connected socket of its own, on a port that the kernel picks, and a random id: an
+ * answer from another address does not arrive, and a forged one has to guess both.
  */
 #include "gateway/resolve.h"
 
@@ -11,7 +11,7 @@
 #include <linux/errno.h>
 
 #define DNS_PORT 53
-#define WRONG_MAX 32 /* answers that do not fit; whoever sends more makes a server useless */
+#define WRONG_MAX 32 /* answers that do not match; a server that sends more is given up */
 #define OPT_SIZE 11
 #define N_IDS 64
 
@@ -64,7 +64,7 @@ static long send_question(const struct ask *ask, int fd, bool is_tcp)
 	return (size_t)r == len ? 0 : -EIO;
 }
 
-static void ask_ready(struct gateway *g, struct watch *w, uint32_t events);
+static void ask_ready(struct gateway *g, struct source *w, uint32_t events);
 
 static long connect_to(int fd, const struct server *server)
 {
@@ -95,7 +95,7 @@ static long ask_server(struct gateway *g, struct ask *ask, bool is_tcp)
 	if (r >= 0 && !is_tcp)
 		r = send_question(ask, fd, false);
 	if (r >= 0)
-		r = watch_open(g, &ask->watch, fd, is_tcp ? WATCH_ALL : WATCH_IN, ask_ready, ask);
+		r = source_open(g, &ask->source, fd, is_tcp ? EVENT_ALL : EVENT_IN, ask_ready, ask);
 	if (r < 0) {
 		drop_fd(&fd);
 		return r;
@@ -110,7 +110,7 @@ static long ask_server(struct gateway *g, struct ask *ask, bool is_tcp)
 /* This server was no help: on to the next one, or the end. */
 static void next_server(struct gateway *g, struct ask *ask)
 {
-	watch_close(g, &ask->watch);
+	source_close(g, &ask->source);
 	while (ask->n_tries < resolve_conf.attempts * resolve_conf.n_servers) {
 		ask->n_tries++;
 		ask->is_plain = false;
@@ -125,7 +125,7 @@ static void next_server(struct gateway *g, struct ask *ask)
 /* The same server once more, in another way. */
 static void same_server(struct gateway *g, struct ask *ask, bool is_tcp)
 {
-	watch_close(g, &ask->watch);
+	source_close(g, &ask->source);
 	if (ask_server(g, ask, is_tcp) < 0)
 		next_server(g, ask);
 }
@@ -139,7 +139,7 @@ static void take_response(struct gateway *g, struct ask *ask)
 	if (response->is_truncated && !is_tcp) {
 		same_server(g, ask, true);
 	} else if (response->rcode == DNS_NOERROR || response->rcode == DNS_NXDOMAIN) {
-		watch_close(g, &ask->watch);
+		source_close(g, &ask->source);
 		ask->state = ASK_DONE;
 	} else if ((response->rcode == DNS_FORMERR || response->rcode == DNS_NOTIMP) &&
 		   !ask->is_plain) {
@@ -159,12 +159,12 @@ static int read_response(struct ask *ask, const uint8_t *msg, size_t len)
 static void read_udp(struct gateway *g, struct ask *ask)
 {
 	static uint8_t msg[DNS_MESSAGE_MAX];
-	long r = sock_recv(ask->watch.fd, msg, sizeof(msg));
+	long r = sock_recv(ask->source.fd, msg, sizeof(msg));
 
 	if (r == -EAGAIN || r == -EINTR)
 		return;
 	if (r < 0)
-		next_server(g, ask); /* nobody there, says an ICMP message */
+		next_server(g, ask); /* an ICMP message says that nothing listens there */
 	else if (read_response(ask, msg, (size_t)r) == 0)
 		take_response(g, ask);
 	else if (++ask->n_wrong > WRONG_MAX)
@@ -189,7 +189,7 @@ static void read_tcp(struct gateway *g, struct ask *ask)
 		}
 		if (ask->frame_len == want) /* an answer of no bytes */
 			break;
-		r = sock_recv(ask->watch.fd, ask->frame + ask->frame_len, want - ask->frame_len);
+		r = sock_recv(ask->source.fd, ask->frame + ask->frame_len, want - ask->frame_len);
 		if (r == -EAGAIN || r == -EINTR)
 			return;
 		if (r <= 0)
@@ -199,7 +199,7 @@ static void read_tcp(struct gateway *g, struct ask *ask)
 	next_server(g, ask);
 }
 
-static void ask_ready(struct gateway *g, struct watch *w, uint32_t events)
+static void ask_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct ask *ask = w->owner;
 	struct lookup *lookup = ask->lookup;
@@ -221,7 +221,7 @@ static void ask_ready(struct gateway *g, struct watch *w, uint32_t events)
 void ask_start(struct gateway *g, struct ask *ask, const char *name)
 {
 	ask->name = name;
-	ask->watch.fd = -1;
+	ask->source.fd = -1;
 	ask->n_tries = 0;
 	ask->was_heard = false;
 	next_server(g, ask);
@@ -229,7 +229,7 @@ void ask_start(struct gateway *g, struct ask *ask, const char *name)
 
 void ask_stop(struct gateway *g, struct ask *ask)
 {
-	watch_close(g, &ask->watch);
+	source_close(g, &ask->source);
 	ask->state = ASK_IDLE;
 }
 

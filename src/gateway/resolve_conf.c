@@ -210,7 +210,7 @@ void resolve_conf_read(const char *text, size_t len, struct resolve_conf *ret)
 			set_options(ret, &line);
 	}
 	if (ret->n_servers == 0) {
-		/* Nobody named, somebody here: so does every C library. */
+		/* None named: the local machine, as in every C library. */
 		ret->servers[0] = (struct server){ .addr = { .bytes = { 127, 0, 0, 1 } } };
 		ret->n_servers = 1;
 	}

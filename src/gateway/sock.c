@@ -62,7 +62,8 @@ long sock_accept(struct gateway *g, int fd)
 
 	if (r != -EMFILE && r != -ENFILE)
 		return r;
-	/* It would be offered again and again: taken on the spare one, and turned away. */
+	/* It would be reported again and again: accept it with the spare descriptor and close it.
+	 */
 	drop_fd(&g->spare_fd);
 	one_more = (int)raw_syscall(__NR_accept4, fd, 0, 0, SOCK_FLAGS, 0, 0);
 	if (one_more >= 0)

@@ -148,7 +148,7 @@ int sys_timerfd(uint64_t ms)
 	int fd;
 
 	FAULT_POINT();
-	/* Not the clock that goes on while the machine sleeps: the command sleeps, too. */
+	/* Not CLOCK_BOOTTIME: while the machine sleeps the command does, too. */
 	fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (fd < 0)
 		return -errno;

@@ -8,7 +8,7 @@
 #include "bare/clone.h"
 #include "bare/dirents.h"
 #include "bare/text.h"
-#include "lib/tap.h"
+#include "tests/lib/tap.h"
 
 static void test_numbers_are_written_and_read(void)
 {

@@ -47,7 +47,7 @@ static int n_connecting;
 static struct name answer_is;
 static bool is_later;
 static struct {
-	resolved_fn *done;
+	void (*done)(struct gateway *, void *, struct name *);
 	void *arg;
 	struct name *name;
 } later[QUESTIONS_MAX + 1];
@@ -80,7 +80,8 @@ static void take_answer(struct name *name)
 	memcpy(name->addrs, answer_is.addrs, sizeof(name->addrs));
 }
 
-void resolve(struct gateway *gw, struct name *name, resolved_fn *done, void *arg)
+void resolve(struct gateway *gw, struct name *name,
+	     void (*done)(struct gateway *, void *, struct name *), void *arg)
 {
 	if (is_later) {
 		later[n_later].done = done;
@@ -92,7 +93,7 @@ void resolve(struct gateway *gw, struct name *name, resolved_fn *done, void *arg
 	done(gw, arg, name);
 }
 
-void resolve_cancel(resolved_fn *done, const void *arg)
+void resolve_cancel(void (*done)(struct gateway *, void *, struct name *), const void *arg)
 {
 	for (size_t i = 0; i < n_later; i++) {
 		if (later[i].done == done && later[i].arg == arg)
@@ -111,11 +112,11 @@ static void answer_all(void)
 	n_later = 0;
 }
 
-long watch_open(struct gateway *gw, struct watch *w, int fd, uint32_t events,
-		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner)
+long source_open(struct gateway *gw, struct source *w, int fd, uint32_t events,
+		 void (*ready)(struct gateway *, struct source *, uint32_t), void *owner)
 {
 	(void)gw, (void)events;
-	*w = (struct watch){ fd, ready, owner };
+	*w = (struct source){ fd, ready, owner };
 	return 0;
 }
 
@@ -126,13 +127,13 @@ void drop_fd(int *fd)
 	*fd = -1;
 }
 
-void watch_close(struct gateway *gw, struct watch *w)
+void source_close(struct gateway *gw, struct source *w)
 {
 	(void)gw;
 	drop_fd(&w->fd);
 }
 
-int watch_release(struct gateway *gw, struct watch *w)
+int source_release(struct gateway *gw, struct source *w)
 {
 	int fd = w->fd;
 
@@ -296,7 +297,7 @@ static void send_udp(const uint8_t *msg, size_t len)
 	in = msg;
 	n_in = len;
 	n_out = 0;
-	udp.ready(&g, &udp, WATCH_IN);
+	udp.ready(&g, &udp, EVENT_IN);
 }
 
 static const char *ask(const char *name, unsigned type)
@@ -506,9 +507,9 @@ static struct tcp_peer *connect_peer(void)
 {
 	n_connecting = 1;
 	is_closed[FIRST_FD] = false;
-	listener.ready(&g, &listener, WATCH_IN);
+	listener.ready(&g, &listener, EVENT_IN);
 	for (size_t i = 0; i < PEERS_MAX; i++) {
-		if (peers[i].is_open && peers[i].watch.fd == FIRST_FD)
+		if (peers[i].is_open && peers[i].source.fd == FIRST_FD)
 			return &peers[i];
 	}
 	return NULL;
@@ -519,7 +520,7 @@ static void send_tcp(struct tcp_peer *p, const uint8_t *data, size_t len)
 	in = data;
 	n_in = len;
 	n_out = 0;
-	p->watch.ready(&g, &p->watch, WATCH_IN);
+	p->source.ready(&g, &p->source, EVENT_IN);
 }
 
 static void test_tcp(void)
@@ -604,7 +605,7 @@ static void test_tcp_places(void)
 	/* Idle ones give way. */
 	for (int i = 0; i < 3 * PEERS_MAX; i++) {
 		n_connecting = 1;
-		listener.ready(&g, &listener, WATCH_IN);
+		listener.ready(&g, &listener, EVENT_IN);
 	}
 	CHECK_INT(n_open, PEERS_MAX);
 	for (size_t i = 0; i < PEERS_MAX; i++) {
@@ -613,7 +614,7 @@ static void test_tcp_places(void)
 	}
 	/* Those that wait do not, unless they have said that they are done. */
 	n_connecting = 1;
-	listener.ready(&g, &listener, WATCH_IN);
+	listener.ready(&g, &listener, EVENT_IN);
 	CHECK(is_closed[FIRST_FD]);
 	CHECK_INT(n_later, PEERS_MAX);
 	is_closed[FIRST_FD] = false;
@@ -622,7 +623,7 @@ static void test_tcp_places(void)
 	is_at_end = false;
 	CHECK(peers[3].is_open);
 	n_connecting = 1;
-	listener.ready(&g, &listener, WATCH_IN);
+	listener.ready(&g, &listener, EVENT_IN);
 	CHECK_INT(peers[3].n_waiting, 0);
 	CHECK_INT(n_open, PEERS_MAX);
 	for (size_t i = 0; i < n_later; i++)

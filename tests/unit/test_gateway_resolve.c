@@ -24,7 +24,7 @@ struct resolve_conf resolve_conf;
 static struct sock {
 	bool is_open, is_tcp, is_refused;
 	uint8_t server; /* last byte of its address */
-	struct watch *watch;
+	struct source *source;
 	uint8_t sent[2 + DNS_ANSWER_MAX];
 	size_t n_sent;
 	const uint8_t *incoming;
@@ -120,16 +120,16 @@ void drop_fd(int *fd)
 	*fd = -1;
 }
 
-long watch_open(struct gateway *gw, struct watch *w, int fd, uint32_t events,
-		void (*ready)(struct gateway *, struct watch *, uint32_t), void *owner)
+long source_open(struct gateway *gw, struct source *w, int fd, uint32_t events,
+		 void (*ready)(struct gateway *, struct source *, uint32_t), void *owner)
 {
 	(void)gw, (void)events;
-	*w = (struct watch){ fd, ready, owner };
-	sock_of(fd)->watch = w;
+	*w = (struct source){ fd, ready, owner };
+	sock_of(fd)->source = w;
 	return 0;
 }
 
-void watch_close(struct gateway *gw, struct watch *w)
+void source_close(struct gateway *gw, struct source *w)
 {
 	(void)gw;
 	if (w->fd >= 0)
@@ -189,7 +189,7 @@ static void deliver(struct sock *s, const uint8_t *data, size_t len)
 {
 	s->incoming = data;
 	s->n_incoming = len;
-	s->watch->ready(&g, s->watch, WATCH_IN);
+	s->source->ready(&g, s->source, EVENT_IN);
 }
 
 /* Writes an answer with @n addresses; with its length in front for TCP. */
@@ -440,7 +440,7 @@ static void test_truncated(void)
 	REQUIRE(s->is_open && s->is_tcp);
 	CHECK_INT(s->server, 1);
 	CHECK_INT(s->n_sent, 0);
-	s->watch->ready(&g, s->watch, WATCH_OUT);
+	s->source->ready(&g, s->source, EVENT_OUT);
 	CHECK(s->n_sent > 2);
 	CHECK_INT(s->sent[0] << 8 | s->sent[1], (int)s->n_sent - 2);
 	len = write_answer(s, DNS_NOERROR, 16, 60, msg);
