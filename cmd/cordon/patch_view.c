@@ -2,9 +2,8 @@
 /*
  * Patches for a person's eyes.
  *
- * Their text was written by somebody nobody vouches for, to be read by somebody who decides by it.
- * So nothing in it is obeyed or taken away: every control byte and everything that reorders text
- * is shown for what it is.
+ * The guest wrote the text, and the user decides by it. So nothing in it is interpreted or removed:
+ * control bytes and characters that reorder text are shown escaped.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,9 +36,9 @@ enum line_kind {
 	LINE_NOTE, /* "\ No newline" */
 };
 
-/* A patch in memory, line by line. Inside a hunk its own numbers say where it ends: what a line
- * looks like is up to whoever wrote the file. */
-struct reader {
+/* A patch in memory, line by line. The numbers in its head say where a hunk ends, because the guest
+ * decides what its lines look like. */
+struct patch_cursor {
 	const char *p, *end;
 	uint64_t gone_left, added_left;
 	const char *line;
@@ -64,7 +63,7 @@ static uint64_t read_count(const char **p, const char *end)
 	return has_count ? n : 1;
 }
 
-static int begin_hunk(struct reader *r)
+static int begin_hunk(struct patch_cursor *r)
 {
 	const char *p = r->line + 4, *end = r->line + r->len;
 
@@ -75,7 +74,7 @@ static int begin_hunk(struct reader *r)
 	return LINE_HUNK;
 }
 
-static int kind_in_hunk(struct reader *r)
+static int kind_in_hunk(struct patch_cursor *r)
 {
 	switch (r->line[0]) {
 	case '+':
@@ -93,7 +92,7 @@ static int kind_in_hunk(struct reader *r)
 	}
 }
 
-static int next_line(struct reader *r)
+static int next_line(struct patch_cursor *r)
 {
 	const char *nl;
 
@@ -122,7 +121,8 @@ static int refuse_large(struct cordon_error *err)
 }
 
 /* The patch as one piece of memory, which cannot grow beyond its size. */
-static int load(const struct patch_source *source, struct reader *ret, struct cordon_error *err)
+static int load(const struct patch_source *source, struct patch_cursor *ret,
+		struct cordon_error *err)
 {
 	int fd = memfd_create("patch", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	void *map = NULL;
@@ -146,7 +146,7 @@ static int load(const struct patch_source *source, struct reader *ret, struct co
 		close(fd);
 	if (r < 0)
 		return r;
-	*ret = (struct reader){ .p = map, .end = (const char *)map + len };
+	*ret = (struct patch_cursor){ .p = map, .end = (const char *)map + len };
 	return r;
 }
 
@@ -186,7 +186,7 @@ int patch_show(const struct patch_source *source, int fd, struct cordon_error *e
 {
 	int has_color = out_has_color(fd);
 	struct strbuf sb = STRBUF_INIT;
-	struct reader reader = { 0 };
+	struct patch_cursor reader = { 0 };
 	int r = load(source, &reader, err);
 	int w = 0;
 
@@ -225,7 +225,7 @@ struct file_stat {
 	int is_binary;
 };
 
-static int starts_with(const struct reader *r, const char *prefix)
+static int starts_with(const struct patch_cursor *r, const char *prefix)
 {
 	size_t len = strlen(prefix);
 
@@ -234,7 +234,7 @@ static int starts_with(const struct reader *r, const char *prefix)
 
 /* "diff --git a/x b/x": both names are the same but for a letter, so half of it is the name. What
  * was renamed has a line of its own for it. */
-static void take_name(const struct reader *r, struct file_stat *f)
+static void take_name(const struct patch_cursor *r, struct file_stat *f)
 {
 	static const char start[] = "diff --git ", to[] = "rename to ";
 
@@ -291,7 +291,7 @@ int patch_stat(const struct patch_source *source, struct strbuf *sb, struct cord
 {
 	struct file_stat f = { 0 };
 	uint64_t files = 0, added = 0, gone = 0;
-	struct reader reader = { 0 };
+	struct patch_cursor reader = { 0 };
 	int r = load(source, &reader, err);
 
 	if (r < 0)

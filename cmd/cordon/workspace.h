@@ -35,7 +35,7 @@ int workspace_fail(const struct cordon_error *err);
 const char *human_size(uint64_t bytes, char ret[HUMAN_MAX]);
 const char *human_age(int64_t since_s, char ret[HUMAN_MAX]); /* "3m", "5d" */
 
-/* A path for people: escaped, and without its middle if nobody could open it anyway. */
+/* A path for people: escaped, and without its middle if it is too long to be opened. */
 void add_path(struct strbuf *sb, const char *path);
 /* "executable,ci": the names of the risks. */
 void add_risks(struct strbuf *sb, unsigned risks);

@@ -11,7 +11,7 @@
 #include "verbs.h"
 #include "workspace.h"
 
-/* More lines than this about what was not done help nobody. */
+/* The most lines about changes that were not committed. */
 #define SAID_MAX 50
 #define FLUSH_AT 65536
 
@@ -269,7 +269,7 @@ static int check_usage(const struct parsed *args, struct cordon_error *err)
 static void say_counts(struct commit *c, const struct cordon_commit_result *res)
 {
 	const char *base = cordon_workspace_info(c->ws)->base;
-	/* One conflict that nobody decided keeps everything back. */
+	/* One undecided conflict holds back the whole commit. */
 	int is_stuck = res->conflicts && c->conflicts == CORDON_CONFLICTS_REFUSE;
 	unsigned long long applied = is_stuck ? 0 : res->applied;
 	struct strbuf sb = STRBUF_INIT;
@@ -312,7 +312,7 @@ static void finish_json(struct commit *c, const struct cordon_commit_result *res
 	strbuf_putc(&c->sb, '\n');
 }
 
-/* Commits, and removes what nobody has a use for any more. Closes the workspace. */
+/* Commits, and removes the workspace if it is empty and has no name. Closes it. */
 static int commit(struct commit *c, const struct cordon_commit_options *options)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;

@@ -197,7 +197,7 @@ static int print_table(struct table *t, int fd)
 	return 0;
 }
 
-/* What nobody changed cannot be shown, committed or exported: more likely a slip of the finger. */
+/* A path without changes is most likely mistyped. */
 static int check_paths(const struct table *t, struct cordon_error *err)
 {
 	for (size_t i = 0; t->paths && t->paths[i]; i++) {

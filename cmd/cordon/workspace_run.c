@@ -2,8 +2,8 @@
 /*
  * The end of a run with a workspace.
  *
- * Everything is said on standard error: standard output is the command's. A workspace that is kept
- * is mentioned on a terminal only; where there is none, the receipt tells.
+ * All messages go to standard error, since standard output belongs to the command. A workspace that
+ * is kept is mentioned on a terminal only; otherwise the receipt has it.
  */
 #include "workspace_run.h"
 

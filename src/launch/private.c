@@ -295,10 +295,10 @@ static void read_usage(struct run_private *p)
  */
 static void look_into_locked(struct run_private *p)
 {
-	struct tree_amount tmp, home;
+	struct tree_usage tmp, home;
 
-	if (p->seen_inodes == 0 || tree_locked(p->plan.tmp.fd, &tmp) < 0 ||
-	    tree_locked(p->plan.home.fd, &home) < 0)
+	if (p->seen_inodes == 0 || tree_closed_usage(p->plan.tmp.fd, &tmp) < 0 ||
+	    tree_closed_usage(p->plan.home.fd, &home) < 0)
 		return;
 	p->usage_bytes = p->seen_bytes + tmp.bytes + home.bytes;
 	p->usage_inodes = p->seen_inodes + tmp.inodes + home.inodes;

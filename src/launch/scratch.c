@@ -21,7 +21,8 @@
 #define PARENT "/tmp"
 #define PASSES_MAX 1000 /* over a directory that others keep filling */
 
-/* The name comes first, so that whoever has to remove the directory knows it before it exists. */
+/* The name comes first, so that init, which removes the directory if we are killed, knows it before
+ * it exists. */
 int scratch_name(struct arena *arena, const char **ret_path, int *ret_parent_fd,
 		 struct cordon_error *err)
 {
@@ -47,7 +48,7 @@ int scratch_make(const char *path, int parent_fd, uid_t uid, gid_t gid, struct c
 	const char *name = strrchr(path, '/') + 1;
 	int dir, r = 0;
 
-	/* Fails if it exists, also as a link: nobody can have prepared it. */
+	/* Fails if it exists, also as a link: another user cannot have prepared it. */
 	if (mkdirat(parent_fd, name, 0700) < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", path);
 	dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

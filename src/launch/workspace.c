@@ -408,9 +408,9 @@ void workspace_usage(const struct cordon_run *run, struct control_limits *ret)
 
 	if (!ws)
 		return;
-	static_assert(WS_HELD_UNKNOWN == CONTROL_UNKNOWN, "both mean: to be counted");
-	ret->usage_bytes = ws->meta.held_bytes;
-	ret->usage_inodes = ws->meta.held_inodes;
+	static_assert(WS_USAGE_UNKNOWN == CONTROL_UNKNOWN, "both mean: to be counted");
+	ret->usage_bytes = ws->meta.usage_bytes;
+	ret->usage_inodes = ws->meta.usage_inodes;
 }
 
 /* The next run cannot count what lies in directories that it may not enter. */
@@ -423,10 +423,10 @@ static void note_usage(struct cordon_run *run)
 	if (run->report.usage_bytes == CONTROL_UNKNOWN)
 		is_known = false;
 	/* Unnamed files may lie in either directory; they are counted here, to be safe. */
-	meta->held_bytes = is_known ? run->report.usage_bytes - run->report.private_bytes
-				    : WS_HELD_UNKNOWN;
-	meta->held_inodes = is_known ? run->report.usage_inodes - run->report.private_inodes
-				     : WS_HELD_UNKNOWN;
+	meta->usage_bytes = is_known ? run->report.usage_bytes - run->report.private_bytes
+				     : WS_USAGE_UNKNOWN;
+	meta->usage_inodes = is_known ? run->report.usage_inodes - run->report.private_inodes
+				      : WS_USAGE_UNKNOWN;
 }
 
 /* Mount points that init made for denied names are not changes. */

@@ -311,7 +311,7 @@ static void test_copy(void)
 
 static void test_copy_attributes(void)
 {
-	struct tree_copy copy = { .is_layer = false };
+	struct tree_copy copy = { .is_upper = false };
 	char buf[64], from[160], to[160];
 	int a, b;
 
@@ -338,7 +338,7 @@ static void test_copy_attributes(void)
 	CHECK_INT(tree_remove(tmp_fd, "copy"), 0);
 
 	/* A layer: as it is. */
-	copy = (struct tree_copy){ .is_layer = true };
+	copy = (struct tree_copy){ .is_upper = true };
 	CHECK_INT(mknodat(tmp_fd, "tree/gone", S_IFCHR, makedev(0, 0)), 0);
 	CHECK_INT(copy_tree(&copy), 0);
 	CHECK_INT(getxattr(to, "user.overlay.opaque", buf, sizeof(buf)), 1);
@@ -501,7 +501,7 @@ static void copy_unreadable(void)
 	CHECK_INT(fchmodat(tmp_fd, "tree/a", 0700, 0), 0);
 	put_text(tmp_fd, "tree/a/closed", "layer", 0000);
 	CHECK_INT(fchmodat(tmp_fd, "tree/a", 0100, 0), 0);
-	copy = (struct tree_copy){ .is_layer = true };
+	copy = (struct tree_copy){ .is_upper = true };
 	CHECK_INT(copy_tree(&copy), 0);
 	CHECK_INT(mode_of(tmp_fd, "tree/a"), 0100);
 	CHECK_INT(mode_of(tmp_fd, "copy/a"), 0100);

@@ -2,12 +2,12 @@
 /*
  * What a workspace changed, compared with its base as it is now.
  *
- * Only what lies in the upper layer (or, in a copy, what the guest touched since it was made: its
- * ctime tells, which nobody can set) is looked at, so it costs as much as was changed and not as
- * much as there is. A file that was written but is the same as before is no change.
+ * Only the upper directory is examined, or in a copy what the guest touched since it was made,
+ * which the ctime tells because it cannot be set. So the cost depends on what was changed and not
+ * on the size of the base. A file that was written but is the same as before is no change.
  *
- * The changes are kept as a forest: a node has a name and a parent, since whole paths of deep trees
- * would need space that grows with the square of the depth.
+ * The changes form a forest: a node has a name and a parent. Whole paths of deep trees would need
+ * space that grows with the square of the depth.
  */
 #ifndef WORKSPACE_CHANGES_CHANGES_H
 #define WORKSPACE_CHANGES_CHANGES_H
@@ -51,8 +51,8 @@ int ws_collect(struct cordon_workspace *ws, struct ws_changes *ret, struct cordo
 void ws_changes_done(struct ws_changes *changes);
 
 /* settle.c: after a run (locked): records the base for every change and clears is_dirty. *ret: the
- * summary. Also called by whoever opens a workspace that nobody settled. @changes may be NULL; else
- * they are handed over (caller frees). */
+ * summary. Also called when a workspace is opened whose last run was not settled. @changes may be
+ * NULL; else they are handed over (caller frees). */
 int ws_settle(struct cordon_workspace *ws, struct cordon_summary *ret, struct ws_changes *changes,
 	      struct cordon_error *err);
 
@@ -61,7 +61,7 @@ void ws_node_path(const struct ws_changes *changes, uint32_t node, struct strbuf
 /* The public form; @path and @from hold the strings. */
 void ws_node_change(const struct ws_changes *changes, uint32_t node, struct strbuf *path,
 		    struct strbuf *from, struct cordon_change *ret);
-/* Directories that are only added or only lost something are not counted and not in tables. */
+/* False for directories that were added or deleted with their content: the content is listed. */
 bool ws_node_is_listed(const struct ws_changes *changes, uint32_t node);
 
 void ws_summarise(const struct ws_changes *changes, struct cordon_summary *ret);

@@ -9,7 +9,7 @@
 #include "workspace/tree/compare.h"
 #include "workspace/tree/cursor.h"
 
-/* The two sides: "up" is the workspace's (the upper layer, or the copy), "lo" the base's. */
+/* The two sides: "up" is the workspace (the upper directory, or the copy), "lo" the base. */
 
 /* One name of a directory, as it is on both sides. */
 struct ws_entry {
@@ -35,7 +35,7 @@ struct ws_frame {
 	bool has_bad_name;  /* on the way to it */
 	bool is_recorded;   /* copies: `record` is the directory's (record.h) */
 	uint32_t record;
-	struct autorun_dir place;
+	struct autorun_dir autorun;
 };
 
 /* A name in a directory of the base that git obeys because the user's config says so. */

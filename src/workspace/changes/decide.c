@@ -2,14 +2,14 @@
 /*
  * What one name is: added, modified, deleted ... or nothing.
  *
- * In an overlay everything in the upper layer was put there by the guest, and what it says is gone
- * is gone. In a copy, which holds everything, times tell: nobody can set a ctime, so a file whose
- * ctime is older than the copy was not touched, and is no change whatever the base looks like by
- * now. With one exception: a directory that is renamed gets a new ctime (and so does the one that
- * it is in), but not what is in it. Below such a directory everything is compared.
+ * With an overlay the guest made everything in the upper directory, and its whiteouts say what was
+ * deleted. A copy holds everything, so times decide: a ctime cannot be set, so a file whose ctime
+ * is older than the copy was not touched and is no change, whatever the base looks like by now. One
+ * exception: renaming a directory gives it (and its parent) a new ctime, but not its content. Below
+ * such a directory everything is compared.
  *
- * A name that only the base has was deleted, unless its ctime says that the host may have put it
- * there later; in doubt nothing of the host's is said to be deleted.
+ * A name that only the base has was deleted, unless its ctime says that the host may have created
+ * it later. In doubt it is not reported as deleted.
  */
 #include <errno.h>
 #include <string.h>
@@ -55,7 +55,7 @@ static int compare_files(struct ws_collect *c, const struct ws_entry *e, uint8_t
 		return up_fd;
 	lo_fd = cursor_open_file(&c->lo, e->name, &st);
 	if (lo_fd < 0) {
-		/* What we cannot read the guest could not either: it is not what was there. */
+		/* The guest could not read it either, so its file is a new one. */
 		close(up_fd);
 		*ret_kind = CORDON_CHANGE_MODIFIED;
 		return lo_fd == -ENOMEM || lo_fd == -EMFILE || lo_fd == -ENFILE ? lo_fd : 0;
@@ -93,8 +93,8 @@ static bool was_left_out(const struct ws_collect *c, const struct ws_frame *f,
 	       !S_ISLNK(lo->st_mode);
 }
 
-/* An earlier look at the workspace, or a commit, has met it: what is younger than the copy is the
- * host's new version, or ours, of something that the copy had. */
+/* A record exists, so the copy had it: what is younger in the base is the host's new version, or
+ * one that we committed. */
 static bool was_seen(const struct ws_collect *c, const struct ws_frame *f, const char *name)
 {
 	const struct ws_record *r;

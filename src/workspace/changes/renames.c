@@ -2,10 +2,10 @@
 /*
  * Files that have another name now: deleted here, added there, with the same content.
  *
- * Only files whose sizes meet are read, each once, and not without end: what is beyond the limits
- * stays added and deleted. The hash begins with a number that nobody knows beforehand, so nobody
- * can prepare two contents that look the same. Inside .git, and where either name would be refused
- * in a commit, the two stay apart: each has to be decided on by itself.
+ * Only files with a size in common are read, once each, up to a limit; beyond it they stay added
+ * and deleted. The hash is salted at random, so that a guest cannot prepare a collision. Inside
+ * .git, and where a commit would refuse either name, the two stay apart: each is decided on by
+ * itself.
  */
 #include <errno.h>
 #include <stdlib.h>

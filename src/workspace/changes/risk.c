@@ -2,8 +2,8 @@
 /*
  * Why a change deserves a second look.
  *
- * A walk knows the directory it is in and asks for one name at a time, because whole paths may be
- * longer than anybody wants to read for each of many files.
+ * Asked for one name in a known directory, because reading the whole path of every file would cost
+ * too much in deep trees.
  */
 #include <limits.h>
 #include <string.h>

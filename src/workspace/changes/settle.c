@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a run: what the base is like wherever something changed is written down.
+ * After a run: records the base wherever something changed.
  *
- * One record stands for all that is below something that was added, deleted or became something
- * else. What is below a deleted directory is later told by its times alone.
+ * One record stands for everything below a path that was added, deleted or changed its type. Below
+ * a deleted directory only times tell later whether something changed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,7 @@ static void hash_content(struct settle *s, const char *name, struct ws_record *r
 	fd = cursor_open_file(&s->base.c, name, &st);
 	if (fd < 0)
 		return;
-	/* Not one that took its place this moment. */
+	/* Unless it was replaced meanwhile. */
 	if (st.st_ino == r->ino && (uint64_t)st.st_size == r->size &&
 	    ws_hash_file(fd, &hash) == 0) {
 		memcpy(r->hash, hash.v, sizeof(r->hash));
@@ -132,7 +132,7 @@ static int record_change(struct settle *s, uint32_t node)
 	at = ws_records_child(s->records, up, n->name, strlen(n->name));
 	if (at == WS_NO_RECORD && !s->is_below[node])
 		at = ws_records_make(s->records, up, n->name, strlen(n->name));
-	/* With too many records times have to tell. */
+	/* Too many records: only times tell then. */
 	s->record_of[node] = at;
 	if (at == WS_NO_RECORD)
 		return 0;
@@ -161,7 +161,7 @@ static void record_path(const struct ws_records *records, uint32_t at, struct st
 	strbuf_done(&rest);
 }
 
-/* Is there anything in the upper layer at the place of a record? Unless it is certain: yes. */
+/* Whether the upper directory has anything at the path of a record. In doubt: true. */
 static bool is_in_upper(struct cursor *c, char *path)
 {
 	char *name = strrchr(path, '/');
@@ -180,7 +180,7 @@ static bool is_in_upper(struct cursor *c, char *path)
 	return r != -ENOENT && r != -ENOTDIR && r != -ELOOP;
 }
 
-/* What an earlier run changed and a later one took back: the run after that saw the base's. */
+/* A change that a later run took back: the next run saw the base's version. */
 static int drop_stale(struct settle *s)
 {
 	struct strbuf path = STRBUF_INIT;

@@ -2,12 +2,12 @@
 /*
  * The walk through workspace and base, side by side.
  *
- * In an overlay's upper layer only the names that are there lead on; the base is asked about those
- * and listed only where all of it is concerned: below what was deleted, or in a directory that was
- * made anew ("opaque"). In a copy both sides are listed.
+ * With an overlay only the names in the upper directory are followed. The base is asked about
+ * those, and listed only where all of it matters: below what was deleted, or in a directory that
+ * replaced another ("opaque"). With a copy both sides are listed.
  *
- * What goes wrong on the base's side means that there is nothing, for the user may be changing it
- * at this moment; on the workspace's side it is an error, unless a name has just gone.
+ * A failure on the base's side counts as "does not exist", because the user may be changing the
+ * base. On the workspace's side it is an error, unless the name has just disappeared.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -87,7 +87,7 @@ static int fill_node(struct ws_collect *c, const struct ws_frame *f, const struc
 		if (S_ISLNK(e->lo.st_mode))
 			r = read_target(c, c->lo.fd, e->name, &node->old_target);
 	}
-	node->in_git = f->place.in_git || autorun_is_git(e->name);
+	node->in_git = f->autorun.in_git || autorun_is_git(e->name);
 	node->is_obeyed = f->in_lo && ws_is_obeyed(c, e->name);
 	return r;
 }
@@ -96,7 +96,7 @@ static int fill_node(struct ws_collect *c, const struct ws_frame *f, const struc
 static void set_risks(const struct ws_frame *f, size_t depth, struct ws_node *node, bool has_power)
 {
 	node->risks = has_power ? CORDON_RISK_ATTRIBUTE : 0;
-	node->risks = (uint16_t)ws_risks(&f->place, depth, node->name, node);
+	node->risks = (uint16_t)ws_risks(&f->autorun, depth, node->name, node);
 	if (f->has_bad_name)
 		node->risks |= CORDON_RISK_NAME;
 }
@@ -155,7 +155,8 @@ static int look(struct ws_collect *c, const struct ws_frame *f, const char *name
 	return 0;
 }
 
-/* Is what the base has in this directory hidden? So it is below a directory where it is hidden. */
+/* Whether the base's content of this directory is hidden, as it is below a directory that hides it.
+ */
 static void read_opaque(struct ws_collect *c, struct ws_frame *f)
 {
 	char value = '\0';
@@ -182,18 +183,18 @@ static bool has_name(struct ws_collect *c, const struct ws_frame *f, const char 
 	return f->in_lo && fstatat(c->lo.fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* What the names of a directory mean, besides its own. */
-static void read_place(struct ws_collect *c, struct ws_frame *f)
+/* What a directory is, by its inode and the names in it. */
+static void read_autorun(struct ws_collect *c, struct ws_frame *f)
 {
 	if (f->in_lo) {
 		const struct cursor_level *level = &c->lo.levels[c->lo.depth];
 
 		if (level->ino == c->home_ino && level->dev == c->home_dev)
-			f->place.home = 1;
+			f->autorun.home = 1;
 	}
 	/* Git obeys any directory that looks like this. */
 	if (has_name(c, f, "HEAD") && has_name(c, f, "objects"))
-		autorun_is_repository(&f->place);
+		autorun_is_repository(&f->autorun);
 }
 
 /* The cursors are in the directory: reads what is needed of it. */
@@ -210,7 +211,7 @@ static int enter(struct ws_collect *c, struct ws_frame *f)
 		if (r != -ENOMEM)
 			r = 0;
 	}
-	read_place(c, f);
+	read_autorun(c, f);
 	return r;
 }
 
@@ -270,9 +271,9 @@ static int push_directory(struct ws_collect *c, size_t i, const struct ws_entry 
 		f->record = ws_records_child(c->records, above->record, e->name, strlen(e->name));
 		f->is_recorded = f->record != WS_NO_RECORD;
 	}
-	autorun_enter(&above->place, e->name, &f->place);
+	autorun_enter(&above->autorun, e->name, &f->autorun);
 	if (c->out->v[node].is_obeyed)
-		f->place.all |= AUTORUN_PROTECTED;
+		f->autorun.all |= AUTORUN_PROTECTED;
 	r = enter(c, f);
 	if (r < 0 || !in_up || !in_lo || step->kind != 0 || step->promote != 0)
 		return r;

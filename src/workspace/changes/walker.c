@@ -44,7 +44,7 @@ static int up(struct walker *w)
 	return r;
 }
 
-/* Is it a way of saying that there is no such directory? */
+/* Errors that mean "no such directory". */
 static bool is_missing(int r)
 {
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP || r == -EXDEV;
@@ -123,7 +123,7 @@ int walker_go(struct walker *w, uint32_t node)
 	if (r == 0)
 		r = go_up(w, node, &n);
 	if (r == -ESTALE || r == -ENOENT) {
-		/* Somebody moved or removed a directory that we were in: look from the top. */
+		/* A directory that we were in was moved or removed: start from the top. */
 		cursor_done(&w->c);
 		r = start(w);
 		if (r == 0)

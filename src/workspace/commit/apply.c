@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of things: directories, then files (a repository's objects before what refers to them),
- * then what goes, deepest first, and the modes of directories in the end, since they may forbid the
- * rest.
+ * Applies the changes in order: directories, then files (a repository's objects before what refers
+ * to them), then removals, deepest first, and finally the modes of directories, since those may
+ * forbid the rest.
  *
  * New files are written under temporary names, made durable together, and then get their names. So
  * an interruption at any point leaves each name with its old or its new file, complete.
@@ -67,8 +67,8 @@ int commit_sync_dir(struct commit *c, int fd)
 	return c->is_small ? sys_fsync(fd) : 0;
 }
 
-/* The rest of a repository is left as it is then: everything that refers to something comes later.
- */
+/* The rest of the repository is not touched then. References come after what they refer to, so it
+ * stays consistent. */
 void commit_late_conflict(struct commit *c, uint32_t i)
 {
 	uint32_t unit = c->items[i].unit;
@@ -83,7 +83,7 @@ void commit_late_conflict(struct commit *c, uint32_t i)
 	}
 }
 
-/* Goes to the directory of @i in both trees. PLACE_CHANGED: the base has no such directory. */
+/* Goes to the directory of @i in both trees. INSTALL_CHANGED: the base has no such directory. */
 static int go_to(struct commit *c, uint32_t i)
 {
 	uint32_t dir = c->changes.v[i].parent;
@@ -94,10 +94,10 @@ static int go_to(struct commit *c, uint32_t i)
 		r = walker_go(&c->content, dir);
 	if (r < 0)
 		return r;
-	return walker_fd(&c->base) < 0 ? PLACE_CHANGED : 0;
+	return walker_fd(&c->base) < 0 ? INSTALL_CHANGED : 0;
 }
 
-/* What guests set does not count unless somebody asked for this very file. */
+/* Set-id bits are only taken over if this very path was named. */
 static unsigned mode_for(const struct commit *c, uint32_t i)
 {
 	unsigned mask = c->changes.v[i].type == CORDON_FILE_DIRECTORY ? 01777 : 0777;
@@ -141,13 +141,13 @@ static int apply_dir(struct commit *c, uint32_t i)
 		return is_open_enough(c, i);
 	if (item->old) {
 		commit_temp_name(c, item->number, temp);
-		r = place_nothing(dir_fd, temp, name, item->old);
+		r = install_nothing(dir_fd, temp, name, item->old);
 		if (r != 0)
 			return r;
 	}
 	r = sys_mkdirat(dir_fd, name, 0700);
 	if (r == -EEXIST && fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-		return S_ISDIR(st.st_mode) ? 0 : PLACE_CHANGED;
+		return S_ISDIR(st.st_mode) ? 0 : INSTALL_CHANGED;
 	return r < 0 ? r : commit_sync_dir(c, dir_fd);
 }
 
@@ -258,16 +258,16 @@ static int apply_removal(struct commit *c, uint32_t i)
 
 	if (item->partner != WS_NO_NODE && c->items[item->partner].state != ITEM_APPLIED &&
 	    c->items[item->partner].state != ITEM_DONE)
-		return PLACE_CHANGED;
+		return INSTALL_CHANGED;
 	r = go_to(c, i);
-	if (r == PLACE_CHANGED && node->type == CORDON_FILE_NONE)
+	if (r == INSTALL_CHANGED && node->type == CORDON_FILE_NONE)
 		return 0; /* gone with its directory */
 	if (r != 0)
 		return r;
 	dir_fd = walker_fd(&c->base);
 	commit_temp_name(c, item->number, temp);
 	if (item->old) {
-		r = place_nothing(dir_fd, temp, node->name, item->old);
+		r = install_nothing(dir_fd, temp, node->name, item->old);
 		if (r != 0)
 			return r;
 	}
@@ -279,7 +279,7 @@ static int apply_removal(struct commit *c, uint32_t i)
 		if (r < 0)
 			unlinkat(dir_fd, temp, 0);
 		else
-			r = place_new(dir_fd, temp, node->name);
+			r = install_new(dir_fd, temp, node->name);
 		if (r != 0)
 			return r;
 	}
@@ -313,7 +313,7 @@ static int finish_dir(struct commit *c, uint32_t i)
 		r = walker_go(&c->content, i);
 	if (r < 0)
 		return r;
-	/* Else it is somebody else's doing; nothing of ours is lost. */
+	/* Else it was removed meanwhile; nothing of ours is lost. */
 	if (walker_fd(&c->base) >= 0 && walker_fd(&c->content) >= 0) {
 		fd = fcntl(c->base.c.fd, F_DUPFD_CLOEXEC, 0);
 		if (fd < 0)
@@ -329,12 +329,12 @@ static int finish_dir(struct commit *c, uint32_t i)
 	return r;
 }
 
-/* Takes note of how it went. */
+/* Records the result. */
 static int outcome(struct commit *c, uint32_t i, int r, const char *what)
 {
 	if (r < 0)
 		return commit_fail(c, i, r, what);
-	if (r == PLACE_CHANGED)
+	if (r == INSTALL_CHANGED)
 		commit_late_conflict(c, i);
 	else
 		c->items[i].state = ITEM_APPLIED;
@@ -356,7 +356,7 @@ static int apply_files(struct commit *c, enum pass pass)
 			continue;
 		r = apply_file(c, &batch, i);
 		if (r == -EMFILE && batch.n_dirs > 0) {
-			/* The directories that we hold ourselves can be given back. */
+			/* Flushing closes the directories that the batch keeps open. */
 			r = batch_flush(c, &batch);
 			if (r < 0 || c->items[i].state != ITEM_CHOSEN)
 				continue;
@@ -364,7 +364,7 @@ static int apply_files(struct commit *c, enum pass pass)
 		}
 		if (r < 0)
 			r = commit_fail(c, i, r, "cannot write");
-		else if (r == PLACE_CHANGED) {
+		else if (r == INSTALL_CHANGED) {
 			commit_late_conflict(c, i);
 			r = 0;
 		}

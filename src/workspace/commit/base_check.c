@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At a commit: is the base still what the run saw? record.h has the table. */
+/* At a commit: whether the base is still what the run saw. record.h has the table. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -9,8 +9,8 @@
 #include "base/sha1.h"
 #include "workspace/commit/commit.h"
 
-/* What is judged, as it is at this moment. */
-struct judged {
+/* What is checked, as it is at this moment. */
+struct checked {
 	const struct ws_node *node;
 	const char *name;
 	int base_dir_fd, upper_dir_fd;
@@ -27,7 +27,7 @@ static int open_in(int dir_fd, const char *name, bool may_open)
 	return cursor_open_file(&c, name, &st);
 }
 
-static bool is_same_file(const struct judged *j)
+static bool is_same_file(const struct checked *j)
 {
 	int up_fd, lo_fd;
 	bool ret;
@@ -47,7 +47,7 @@ static bool is_same_file(const struct judged *j)
 }
 
 /* The base has what the workspace has. */
-static bool is_done(const struct judged *j)
+static bool is_done(const struct checked *j)
 {
 	const struct ws_node *n = j->node;
 	char text[PATH_MAX + 1];
@@ -87,14 +87,14 @@ static bool is_same_time(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
-/* The very same file, untouched. Devices' numbers are left out: they may differ after a reboot. */
+/* The very same file, untouched. Device numbers may differ after a reboot and do not count. */
 static bool has_same_identity(const struct ws_record *r, const struct stat *st)
 {
 	return r->ino == st->st_ino && r->size == (uint64_t)st->st_size &&
 	       is_same_time(&r->mtime, &st->st_mtim) && is_same_time(&r->ctime, &st->st_ctim);
 }
 
-static bool has_same_hash(const struct ws_record *r, const struct judged *j)
+static bool has_same_hash(const struct ws_record *r, const struct checked *j)
 {
 	char text[PATH_MAX + 1];
 	struct ws_hash hash;
@@ -123,7 +123,7 @@ static bool has_same_hash(const struct ws_record *r, const struct judged *j)
 	return ok;
 }
 
-static int judge_recorded(const struct ws_record *r, const struct judged *j, const char **why)
+static int check_recorded(const struct ws_record *r, const struct checked *j, const char **why)
 {
 	int type = j->has_base ? ws_file_type(j->base.st_mode) : CORDON_FILE_NONE;
 
@@ -143,7 +143,7 @@ static int judge_recorded(const struct ws_record *r, const struct judged *j, con
 	if (r->is_uncertain ||
 	    (type != CORDON_FILE_SYMLINK && r->mode != (j->base.st_mode & 07777)))
 		return WS_CHANGED;
-	/* What is in a directory is judged by itself, if it is still the same directory. */
+	/* The content of a directory is checked by itself, if it is still the same directory. */
 	if (type == CORDON_FILE_DIRECTORY)
 		return r->ino == j->base.st_ino ? WS_AS_IT_WAS : WS_CHANGED;
 	if (has_same_identity(r, &j->base) || has_same_hash(r, j))
@@ -151,8 +151,8 @@ static int judge_recorded(const struct ws_record *r, const struct judged *j, con
 	return WS_CHANGED;
 }
 
-/* There is nothing but the time. @seen: what is older was not changed since it was seen. */
-static int judge_by_time(const struct judged *j, const struct timespec *seen, const char **why)
+/* Without a record. @seen: what is older was not changed since the run saw it. */
+static int check_by_time(const struct checked *j, const struct timespec *seen, const char **why)
 {
 	const struct stat *st = &j->base;
 	bool is_new = j->node->old_type == CORDON_FILE_NONE ||
@@ -163,18 +163,18 @@ static int judge_by_time(const struct judged *j, const struct timespec *seen, co
 		return is_new && !j->has_base ? WS_AS_IT_WAS : WS_CHANGED;
 	if (ws_is_before(&st->st_ctim, seen))
 		return WS_AS_IT_WAS;
-	/* Entries came or went; those are judged by themselves. */
+	/* Only its entries changed; those are checked by themselves. */
 	if (S_ISDIR(st->st_mode) && is_same_time(&st->st_mtim, &st->st_ctim) &&
 	    j->node->old_type == CORDON_FILE_DIRECTORY)
 		return WS_AS_IT_WAS;
 	return WS_CHANGED;
 }
 
-int ws_judge(struct cordon_workspace *ws, const struct ws_records *records, const char *path,
-	     const struct ws_node *node, int base_dir_fd, int upper_dir_fd, const char *name,
-	     const char **why)
+int ws_check_base(struct cordon_workspace *ws, const struct ws_records *records, const char *path,
+		  const struct ws_node *node, int base_dir_fd, int upper_dir_fd, const char *name,
+		  const char **why)
 {
-	struct judged j = {
+	struct checked j = {
 		.node = node,
 		.name = name,
 		.base_dir_fd = base_dir_fd,
@@ -194,7 +194,7 @@ int ws_judge(struct cordon_workspace *ws, const struct ws_records *records, cons
 		return WS_DONE;
 	r = ws_records_find(records, path, &is_above);
 	if (r && !is_above)
-		return judge_recorded(r, &j, why);
+		return check_recorded(r, &j, why);
 	if (r && r->type == CORDON_FILE_NONE) {
 		*why = "appeared";
 		return j.has_base ? WS_CHANGED : WS_AS_IT_WAS;
@@ -203,5 +203,5 @@ int ws_judge(struct cordon_workspace *ws, const struct ws_records *records, cons
 		seen = r->seen;
 	else if (!ws_is_overlay(ws))
 		seen = ws_copy_begun(ws);
-	return judge_by_time(&j, &seen, why);
+	return check_by_time(&j, &seen, why);
 }

@@ -35,7 +35,7 @@ void batch_add(struct batch *batch, uint32_t node, uint64_t bytes)
 	batch->bytes += bytes < BATCH_BYTES ? bytes : BATCH_BYTES;
 }
 
-static int place(struct commit *c, const struct batch *batch, size_t k)
+static int install(struct commit *c, const struct batch *batch, size_t k)
 {
 	uint32_t i = batch->nodes[k];
 	int dir_fd = batch->dirs[batch->dir_of[k]];
@@ -49,14 +49,14 @@ static int place(struct commit *c, const struct batch *batch, size_t k)
 		r = sys_unlinkat(dir_fd, temp, 0);
 		return r < 0 ? commit_fail(c, i, r, "cannot remove the copy of") : 0;
 	}
-	r = c->items[i].old ? place_over(dir_fd, temp, name, c->items[i].old)
-			    : place_new(dir_fd, temp, name);
+	r = c->items[i].old ? install_over(dir_fd, temp, name, c->items[i].old)
+			    : install_new(dir_fd, temp, name);
 	if (r < 0) {
 		/* Not to be cleaned away: the copy's name may hold the old file. */
 		c->items[i].state = ITEM_FAILED;
 		return commit_fail(c, i, r, "cannot replace");
 	}
-	if (r == PLACE_CHANGED)
+	if (r == INSTALL_CHANGED)
 		commit_late_conflict(c, i);
 	else
 		c->items[i].state = ITEM_APPLIED;
@@ -82,7 +82,7 @@ int batch_flush(struct commit *c, struct batch *batch)
 					   "cannot write to the disk, beginning with");
 	}
 	for (size_t k = 0; k < batch->n && r == 0; k++)
-		r = place(c, batch, k);
+		r = install(c, batch, k);
 	for (size_t k = 0; k < batch->n_dirs && r == 0; k++) {
 		r = commit_sync_dir(c, batch->dirs[k]);
 		if (r < 0)

@@ -23,13 +23,13 @@ struct batch {
 #define BATCH_INIT { .n = 0 }
 
 bool batch_is_full(const struct batch *batch);
-/* Makes sure that the directory of @node, where c->base is, is held. */
+/* Makes sure that the directory of @node, where c->base is, is open in the batch. */
 int batch_reserve(struct commit *c, struct batch *batch, uint32_t node);
 /* In the directory that was reserved last. */
 void batch_add(struct batch *batch, uint32_t node, uint64_t bytes);
 /* Makes all of them durable and gives them their names. 0, or an error that is set. */
 int batch_flush(struct commit *c, struct batch *batch);
-/* Removes what has not got its name. */
+/* Removes the files that have not got their names. */
 void batch_drop(struct commit *c, struct batch *batch);
 
 /* apply.c */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was applied leaves the workspace: files and whiteouts go from the upper layer, directories
- * when they are empty, the mark "nothing of the base below" when nothing is hidden by it any more.
- * Where something still is, the directory stays as it is: what is in it equals the base, and is no
- * change. A copy keeps everything for the same reason.
+ * Removes what was applied from the workspace: files and whiteouts from the upper directory, then
+ * directories that are empty, and the mark "opaque" where it hides nothing any more. A directory
+ * that is not empty stays as it is: what equals the base is no change. A copy keeps everything for
+ * the same reason.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 #define OPAQUE "user.overlay.opaque"
 
-struct strip {
+struct clearing {
 	struct commit *c;
 	const struct ws_changes *forest; /* of the changes, or of the journal that was resumed */
 	struct walker upper, base;
@@ -29,7 +29,7 @@ struct strip {
 #define MARK_ON_WAY 0x2u /* something below it is */
 #define MARK_OPAQUE 0x4u /* stays opaque, or is below something that does */
 
-static uint32_t now(const struct strip *s, size_t i)
+static uint32_t now(const struct clearing *s, size_t i)
 {
 	return s->c->journal ? s->c->journal->now[i] : (uint32_t)i;
 }
@@ -39,8 +39,8 @@ static bool is_done(const struct commit *c, uint32_t node)
 	return c->items[node].state == ITEM_APPLIED || c->items[node].state == ITEM_DONE;
 }
 
-/* What the journal has and the changes lack was done before, and is equal in both. */
-static bool goes(const struct strip *s, size_t i)
+/* What the journal has and the changes lack was applied before, and is the same in both. */
+static bool goes(const struct clearing *s, size_t i)
 {
 	uint32_t node = now(s, i);
 
@@ -49,7 +49,7 @@ static bool goes(const struct strip *s, size_t i)
 	return node == WS_NO_NODE || is_done(s->c, node);
 }
 
-static void mark(struct strip *s)
+static void mark(struct clearing *s)
 {
 	const struct commit *c = s->c;
 
@@ -71,8 +71,8 @@ static void mark(struct strip *s)
 	}
 }
 
-/* Before anything in it goes: a file that went from an opaque directory would be gone. */
-static int strip_opaque(struct strip *s, uint32_t i)
+/* Before its content: removing a file from an opaque directory would hide the base's. */
+static int clear_opaque(struct clearing *s, uint32_t i)
 {
 	uint32_t parent = s->forest->v[i].parent, node = now(s, i);
 	char value[2];
@@ -98,14 +98,14 @@ static int strip_opaque(struct strip *s, uint32_t i)
 }
 
 /* Is it only there for what is below it? */
-static bool is_bare_dir(const struct strip *s, uint32_t i)
+static bool is_bare_dir(const struct clearing *s, uint32_t i)
 {
 	uint32_t node = now(s, i);
 
 	return (s->marks[i] & MARK_ON_WAY) && (node == WS_NO_NODE || !s->c->changes.v[node].kind);
 }
 
-static int strip_node(struct strip *s, uint32_t i)
+static int clear_node(struct clearing *s, uint32_t i)
 {
 	uint32_t parent = s->forest->v[i].parent;
 	const char *name = s->forest->v[i].name;
@@ -127,7 +127,7 @@ static int strip_node(struct strip *s, uint32_t i)
 	return r == -ENOTEMPTY || r == -EEXIST ? 0 : r;
 }
 
-static int strip_upper(struct strip *s)
+static int clear_upper(struct clearing *s)
 {
 	struct stat st;
 	int r;
@@ -141,9 +141,9 @@ static int strip_upper(struct strip *s)
 	s->upper.need = 0700;
 	r = walker_start(&s->upper, s->forest, s->c->content_fd, true);
 	for (uint32_t i = 0; i < s->forest->n && r == 0; i++)
-		r = strip_opaque(s, i);
+		r = clear_opaque(s, i);
 	for (uint32_t i = (uint32_t)s->forest->n; i-- > 0 && r == 0;)
-		r = strip_node(s, i);
+		r = clear_node(s, i);
 	walker_done(&s->upper);
 	if ((st.st_mode & 0700) != 0700 && fchmod(s->c->content_fd, st.st_mode & 07777) < 0 &&
 	    r == 0)
@@ -152,7 +152,7 @@ static int strip_upper(struct strip *s)
 }
 
 /* An overlay shows the base again. A copy shows what it has, which the base has from now on. */
-static int drop_record(struct strip *s, uint32_t i, const char *path)
+static int drop_record(struct clearing *s, uint32_t i, const char *path)
 {
 	const struct ws_node *n = &s->forest->v[i];
 	struct stat st;
@@ -164,14 +164,16 @@ static int drop_record(struct strip *s, uint32_t i, const char *path)
 			return r;
 		/* A directory may be closed to us by what was just committed: then times tell. */
 		if (r == 0 && walker_fd(&s->base) >= 0 &&
-		    fstatat(walker_fd(&s->base), n->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			return ws_records_keep(s->c->records, path, &st);
+		    fstatat(walker_fd(&s->base), n->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+			ws_records_keep(s->c->records, path, &st);
+			return 0;
+		}
 	}
-	r = ws_records_drop(s->c->ws, s->c->records, path);
-	return r == -ENOENT ? 0 : r;
+	ws_records_drop(s->c->records, path);
+	return 0;
 }
 
-static int drop_records(struct strip *s)
+static int drop_records(struct clearing *s)
 {
 	struct strbuf path = STRBUF_INIT;
 	int r = walker_start(&s->base, s->forest, s->c->ws->base_fd, false);
@@ -187,9 +189,9 @@ static int drop_records(struct strip *s)
 	return r;
 }
 
-int commit_strip(struct commit *c)
+int commit_clear_applied(struct commit *c)
 {
-	struct strip s = {
+	struct clearing s = {
 		.c = c,
 		.forest = c->journal ? &c->journal->forest : &c->changes,
 		.upper = WALKER_INIT,
@@ -204,7 +206,7 @@ int commit_strip(struct commit *c)
 	} else {
 		mark(&s);
 		if (ws_is_overlay(c->ws))
-			r = strip_upper(&s);
+			r = clear_upper(&s);
 		if (r == 0)
 			r = drop_records(&s);
 	}

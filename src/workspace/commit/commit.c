@@ -190,7 +190,7 @@ static int decide(struct commit *c)
 		r = walker_start(&c->content, &c->changes, c->content_fd, true);
 	if (r < 0)
 		return commit_fail(c, WS_NO_NODE, r, "cannot open the directory");
-	return commit_judge(c);
+	return commit_check_base(c);
 }
 
 /* May and must anything be changed? */
@@ -233,11 +233,11 @@ static int run(struct commit *c, struct cordon_commit_result *ret)
 		if (r == 0)
 			r = commit_apply(c);
 		if (r == 0)
-			r = commit_strip(c);
+			r = commit_clear_applied(c);
 		if (r == 0)
 			r = journal_remove(c);
 		/* It holds less now. */
-		c->ws->meta.held_bytes = c->ws->meta.held_inodes = WS_HELD_UNKNOWN;
+		c->ws->meta.usage_bytes = c->ws->meta.usage_inodes = WS_USAGE_UNKNOWN;
 		if (r == 0)
 			r = ws_save_run(c->ws, c->err);
 	}

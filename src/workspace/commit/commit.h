@@ -11,9 +11,8 @@
  *	clear_applied.c	what was applied leaves the workspace
  *	leftovers.c	what an interrupted commit left in the base
  *
- * Everything is decided before the base is changed. From then on only two things stop it: an error
- * (everything is kept, and can be repeated), and a name of the base that somebody else changed in
- * the meantime (that one becomes a conflict).
+ * Everything is decided before the base is changed. From then on only an error stops the commit; it
+ * can be repeated then. A name of the base that was changed in the meantime becomes a conflict.
  */
 #ifndef WORKSPACE_COMMIT_COMMIT_H
 #define WORKSPACE_COMMIT_COMMIT_H
@@ -30,7 +29,7 @@
 
 #define COMMIT_TEMP_PREFIX ".cordon-commit-"
 #define COMMIT_TEMP_SIZE 64
-/* The mode of a file of ours that is not complete yet; nobody else has files like that. */
+/* The mode of a file that we have not completed yet; no other files have it. */
 #define COMMIT_TEMP_MODE 0200
 
 enum item_state {
@@ -44,10 +43,10 @@ enum item_state {
 	ITEM_FAILED, /* cannot be applied at all */
 };
 
-/* What there was in the base when it was judged. */
+/* What the base had when it was checked. */
 struct commit_old {
 	struct stat st;
-	bool has_hash; /* it was so young that its times tell nothing */
+	bool has_hash; /* it was so young that its times do not tell a change */
 	struct ws_hash hash;
 };
 
@@ -57,7 +56,7 @@ struct commit_item {
 	bool is_within; /* of the paths given */
 	bool is_excluded;
 	bool is_forced;		/* a conflict that was decided in our favour */
-	bool removes_first;	/* resumed: there may be nothing, as the old one had to go first */
+	bool removes_first;	/* resumed: the old one had to go first, so nothing may be there */
 	bool in_journal;	/* or on the way to something that is */
 	uint32_t unit;		/* the node of the .git that it belongs to, or WS_NO_NODE */
 	uint32_t partner;	/* of a name that was renamed away: the new name */
@@ -67,7 +66,7 @@ struct commit_item {
 	struct commit_old *old; /* NULL = nothing */
 };
 
-/* What was judged, and what stays of it when a file is renamed. */
+/* What was checked, as far as it survives renaming the file. */
 struct journal_old {
 	uint64_t ino, size, mtime_s, mtime_ns, mode; /* ino 0 = there was nothing */
 };
@@ -112,9 +111,9 @@ uint32_t node_index_child(const struct node_index *index, uint32_t parent, const
 /* All of them: 0, or the negative code of an error that is set in c->err. */
 int commit_select(struct commit *c);
 int commit_select_resumed(struct commit *c);
-int commit_judge(struct commit *c);
+int commit_check_base(struct commit *c);
 int commit_apply(struct commit *c);
-int commit_strip(struct commit *c);
+int commit_clear_applied(struct commit *c);
 
 int journal_load(struct commit *c); /* c->journal stays NULL if there is none */
 int journal_check(struct commit *c);
@@ -127,8 +126,8 @@ int commit_clean_leftovers(struct commit *c);
 
 /* Sets the error for a node (WS_NO_NODE: none), with what can be done about @r; returns it. */
 int commit_fail(struct commit *c, uint32_t node, int r, const char *what);
-/* Takes what an interrupted commit left in the base under temporary names away, or puts
- * it back, before the workspace that knows of it goes. */
+/* Removes what an interrupted commit left in the base under temporary names, or puts it back,
+ * before the workspace that knows of it is removed. */
 int ws_end_interrupted(struct cordon_workspace *ws, struct cordon_error *err);
 void commit_temp_name(const struct commit *c, uint32_t number, char ret[COMMIT_TEMP_SIZE]);
 
@@ -138,22 +137,22 @@ enum ws_verdict {
 	WS_CHANGED,	  /* conflict */
 };
 
-/* base_check.c: judges @path (relative), called @name in the directory @base_dir_fd (-1: that
- * directory is gone). The change's own file, to compare content with, is @name in @upper_dir_fd.
+/* base_check.c: checks @path (relative), called @name in the directory @base_dir_fd (-1: that
+ * directory is gone). The changed file, to compare content with, is @name in @upper_dir_fd.
  * @why: a short text for the conflict ("changed", "deleted", "appeared", "became a directory"),
  * static. */
-int ws_judge(struct cordon_workspace *ws, const struct ws_records *records, const char *path,
-	     const struct ws_node *node, int base_dir_fd, int upper_dir_fd, const char *name,
-	     const char **why);
+int ws_check_base(struct cordon_workspace *ws, const struct ws_records *records, const char *path,
+		  const struct ws_node *node, int base_dir_fd, int upper_dir_fd, const char *name,
+		  const char **why);
 
-/* install.c: 0, -errno, or PLACE_CHANGED: there was something else than what was judged. Then it is
- * still there, and @temp is gone. After an error @temp is gone, too, or holds what was there
- * before: it must not be removed then. */
-#define PLACE_CHANGED 1
-int place_new(int dir_fd, const char *temp, const char *name);
-int place_over(int dir_fd, const char *temp, const char *name, const struct commit_old *old);
-int place_nothing(int dir_fd, const char *temp, const char *name, const struct commit_old *old);
+/* install.c: 0, -errno, or INSTALL_CHANGED: the base has something else than what was checked. It
+ * is still there then, and @temp is gone. After an error @temp is gone, too, or holds the old file
+ * and must not be removed. */
+#define INSTALL_CHANGED 1
+int install_new(int dir_fd, const char *temp, const char *name);
+int install_over(int dir_fd, const char *temp, const char *name, const struct commit_old *old);
+int install_nothing(int dir_fd, const char *temp, const char *name, const struct commit_old *old);
 /* Looks at what is there: 0 with *ret NULL if nothing. */
-int place_look(int dir_fd, const char *name, struct arena *arena, struct commit_old **ret);
+int install_look(int dir_fd, const char *name, struct arena *arena, struct commit_old **ret);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Removing workspaces: renamed first, so that an interruption leaves something that is known to be
- * rubbish by its name.
+ * Removing workspaces: renamed first, so that the name of a leftover says that it can be removed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +34,7 @@ static int remove_directory(const struct store *store, const char *dir, const ch
 			return r;
 		r = renameat(store->fd, dir, store->fd, gone) < 0 ? -errno : 0;
 		if (r == 0 && name)
-			hint_drop(store, name, id);
+			name_link_drop(store, name, id);
 		store_unlock(store);
 		if (r < 0)
 			return cordon_err(err, CORDON_E_SYSTEM, -r, "%s/%s cannot be removed",
@@ -69,7 +68,7 @@ int cordon_workspace_discard(struct cordon_workspace *ws, struct cordon_error *e
 	return r;
 }
 
-/* --- all that nobody needs ----------------------------------------------------------------------
+/* --- garbage collection -------------------------------------------------------------------------
  */
 
 struct gc {
@@ -104,7 +103,7 @@ static bool is_old(const struct gc *gc, int64_t used_s)
 	return age >= 0 && used_s <= gc->now && gc->now - used_s >= age;
 }
 
-/* Opens and locks what is called @name: the lock's descriptor, -EWOULDBLOCK if somebody has it,
+/* Opens and locks what is called @name: the lock's descriptor, -EWOULDBLOCK if it is locked,
  * -ENOENT if there is no lock in it. */
 static int lock_leftover(const struct gc *gc, const char *name)
 {
@@ -128,7 +127,7 @@ static void take_leftover(struct gc *gc, const char *name, const char *id, const
 	struct cordon_error e = CORDON_ERROR_INIT;
 	int lock_fd, r;
 
-	/* With the store's lock nobody is between making a directory and locking it. */
+	/* While the store is locked, no process is between making a directory and locking it. */
 	r = store_lock(&gc->store, &e);
 	if (r < 0) {
 		note_failure(gc, r, &e);
@@ -147,7 +146,7 @@ static void take_leftover(struct gc *gc, const char *name, const char *id, const
 		close(lock_fd);
 }
 
-/* 1: nothing is changed in it, 0: something is, or that cannot be told. */
+/* 1: it has no changes, 0: it has some, or they cannot be read. */
 static int is_unchanged(struct cordon_workspace *ws)
 {
 	struct ws_changes changes = { 0 };
@@ -176,7 +175,7 @@ static int look_at(void *arg, struct cordon_workspace *ws)
 	struct gc *gc = arg;
 	const char *why = NULL;
 
-	/* Locked: that somebody begins to use it meanwhile must not be. */
+	/* Locked, so that no run begins to use it meanwhile. */
 	if (ws_lock(ws, NULL) == 0)
 		why = why_remove(gc, ws);
 	if (why)
@@ -204,17 +203,17 @@ static bool is_old_and_damaged(const struct gc *gc, const char *id)
 	       is_old(gc, st.st_mtim.tv_sec);
 }
 
-/* Hints that lead nowhere. */
-static void drop_hint(const struct gc *gc, const char *name)
+/* Removes the link of a name whose workspace is gone. */
+static void drop_name_link(const struct gc *gc, const char *name)
 {
 	char id[WS_ID_SIZE];
 	struct stat st;
 
 	if (gc->options->dry_run || store_lock(&gc->store, NULL) < 0)
 		return;
-	if (hint_read(&gc->store, name, id) &&
+	if (name_link_read(&gc->store, name, id) &&
 	    fstatat(gc->store.fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-		hint_drop(&gc->store, name, id);
+		name_link_drop(&gc->store, name, id);
 	store_unlock(&gc->store);
 }
 
@@ -233,8 +232,8 @@ static int take_leftovers(struct gc *gc)
 			take_leftover(gc, name, name + new_len, "half-made");
 		else if (strncmp(name, GONE_PREFIX, gone_len) == 0 && ws_is_id(name + gone_len))
 			take_leftover(gc, name, name + gone_len, "half-removed");
-		else if (strncmp(name, HINT_PREFIX, strlen(HINT_PREFIX)) == 0)
-			drop_hint(gc, name + strlen(HINT_PREFIX));
+		else if (strncmp(name, NAME_LINK_PREFIX, strlen(NAME_LINK_PREFIX)) == 0)
+			drop_name_link(gc, name + strlen(NAME_LINK_PREFIX));
 		else if (ws_is_id(name) && is_old_and_damaged(gc, name))
 			take_leftover(gc, name, name, "damaged");
 	}
@@ -262,7 +261,7 @@ int cordon_workspace_gc(const char *state_dir, const struct cordon_gc_options *o
 	if (r < 0)
 		gc.first = gc.first ? gc.first : r;
 	r = store_each(&gc.store, look_at, &gc, &e);
-	/* Damaged ones are removed only if they are old; they are no failure of this. */
+	/* Damaged ones are removed only if they are old; they are no failure of gc. */
 	if (r < 0 && r != -CORDON_E_STATE)
 		note_failure(&gc, r, &e);
 	store_close(&gc.store);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One name of the base gets something else, without losing what somebody wrote there at the same
- * moment.
+ * Gives one name of the base its new file without losing what is written there at the same moment.
  *
- * The old file is never overwritten: it is exchanged with the new one, then looked at. Nobody can
- * reach it by its name any more then, so if it is what was judged, and nobody has it open for
- * writing, it can go. Otherwise both change places again.
+ * The old file is never overwritten. It is exchanged with the new one, then examined: it can no
+ * longer be reached by its name, so if it is what was checked, and is not open for writing, it can
+ * be removed. Otherwise both are exchanged again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +18,9 @@
 #include "sys/calls.h"
 #include "workspace/commit/commit.h"
 
-#define YOUNG_S 3		     /* longer than the steps in which any filesystem counts time */
-#define HASHED_MAX ((off_t)64 << 20) /* of what is larger the times have to do */
-#define SWAPS_MAX 100		     /* against somebody who does nothing but rename */
+#define YOUNG_S 3		     /* longer than the time stamp granularity of any filesystem */
+#define HASHED_MAX ((off_t)64 << 20) /* larger files are told by their times */
+#define SWAPS_MAX 100		     /* against a process that keeps renaming */
 
 static bool is_time_equal(const struct timespec *a, const struct timespec *b)
 {
@@ -65,7 +64,7 @@ static int hash_of(int dir_fd, const char *name, struct ws_hash *ret)
 	return r;
 }
 
-int place_look(int dir_fd, const char *name, struct arena *arena, struct commit_old **ret)
+int install_look(int dir_fd, const char *name, struct arena *arena, struct commit_old **ret)
 {
 	struct commit_old old = { 0 };
 
@@ -82,12 +81,12 @@ int place_look(int dir_fd, const char *name, struct arena *arena, struct commit_
 }
 
 /*
- * A lease is only given while nobody has the file open for writing. Where it cannot be had for
- * other reasons (another owner, a filesystem without leases) nothing is known.
+ * A lease is only granted while the file is not open for writing. Where it is refused for other
+ * reasons (another owner, a filesystem without leases) nothing is known.
  */
 static bool is_being_written(int fd)
 {
-	/* Should somebody open another name of it meanwhile: a signal that nobody minds. */
+	/* Should the file be opened by another name meanwhile: SIGURG is ignored by default. */
 	if (fcntl(fd, F_SETSIG, SIGURG) < 0)
 		return false;
 	if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0)
@@ -96,8 +95,8 @@ static bool is_being_written(int fd)
 	return false;
 }
 
-/* Is what now is called @name what was judged, and done with? */
-static bool is_as_judged(int dir_fd, const char *name, const struct commit_old *old)
+/* Whether @name is what was checked, and is not being written. */
+static bool is_as_checked(int dir_fd, const char *name, const struct commit_old *old)
 {
 	struct ws_hash hash;
 	struct stat st;
@@ -110,10 +109,10 @@ static bool is_as_judged(int dir_fd, const char *name, const struct commit_old *
 		return true;
 	fd = open_quietly(dir_fd, name);
 	if (fd < 0)
-		/* Closed to us: its times have to do. */
+		/* Closed to us: only its times tell. */
 		return fd == -EACCES && !old->has_hash;
 	is_ok = !is_being_written(fd);
-	/* After the lease: a writer may have ended just before it. */
+	/* After the lease: a writer may have finished just before it. */
 	is_ok = is_ok && fstat(fd, &st) == 0 && is_same(&st, &old->st, false);
 	if (is_ok && old->has_hash)
 		is_ok = ws_hash_file(fd, &hash) == 0 &&
@@ -147,18 +146,18 @@ static int drop(int dir_fd, const char *temp)
 	return r == -ENOENT ? 0 : r;
 }
 
-/* Gives up, with @r; @temp is a file of ours that nobody has seen. */
+/* Gives up with @r. @temp is our own file, which never had another name. */
 static int give_up(int dir_fd, const char *temp, int r)
 {
 	int dropped = drop(dir_fd, temp);
 
-	return r != PLACE_CHANGED || dropped == 0 ? r : dropped;
+	return r != INSTALL_CHANGED || dropped == 0 ? r : dropped;
 }
 
 /*
- * Exchanges again: @temp holds somebody's file, @name had ours (@ours). If another file was renamed
- * over ours in between, that one comes out, and has to go in again: whoever put it there meant to
- * replace what we are about to put back. And so on.
+ * Exchanges back: @temp holds the user's file, @name had ours (@ours). If another file was renamed
+ * over ours in between, that one comes out and has to go in again, because it was meant to replace
+ * what we are about to put back. Repeated until ours comes out.
  */
 static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
 {
@@ -171,9 +170,9 @@ static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
 			return r;
 		r = sys_renameat2(dir_fd, temp, name, RENAME_EXCHANGE);
 		if (r == -ENOENT) {
-			/* Deleted by somebody, while ours was there: it meant ours. */
+			/* Deleted while ours was there: so the user wants no such file. */
 			r = drop(dir_fd, temp);
-			return r < 0 ? r : PLACE_CHANGED;
+			return r < 0 ? r : INSTALL_CHANGED;
 		}
 		if (r == 0)
 			r = inode_of(dir_fd, temp, &out);
@@ -181,7 +180,7 @@ static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
 			return r;
 		if (out == expected) {
 			r = drop(dir_fd, temp);
-			return r < 0 ? r : PLACE_CHANGED;
+			return r < 0 ? r : INSTALL_CHANGED;
 		}
 		expected = put;
 	}
@@ -191,14 +190,14 @@ static int put_back(int dir_fd, const char *temp, const char *name, ino_t ours)
 /* Where names cannot be exchanged. */
 static int replace(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
 {
-	int r = PLACE_CHANGED;
+	int r = INSTALL_CHANGED;
 
-	if (is_as_judged(dir_fd, name, old))
+	if (is_as_checked(dir_fd, name, old))
 		r = sys_renameat2(dir_fd, temp, name, 0);
 	return r == 0 ? 0 : give_up(dir_fd, temp, r);
 }
 
-int place_over(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
+int install_over(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
 {
 	ino_t ours;
 	int r;
@@ -207,13 +206,13 @@ int place_over(int dir_fd, const char *temp, const char *name, const struct comm
 	if (r < 0)
 		return r;
 	if (!is_untouched(dir_fd, name, old))
-		return give_up(dir_fd, temp, PLACE_CHANGED);
+		return give_up(dir_fd, temp, INSTALL_CHANGED);
 	r = sys_renameat2(dir_fd, temp, name, RENAME_EXCHANGE);
 	if (r == -EINVAL)
 		return replace(dir_fd, temp, name, old);
 	if (r < 0)
-		return give_up(dir_fd, temp, r == -ENOENT ? PLACE_CHANGED : r);
-	if (!is_as_judged(dir_fd, temp, old))
+		return give_up(dir_fd, temp, r == -ENOENT ? INSTALL_CHANGED : r);
+	if (!is_as_checked(dir_fd, temp, old))
 		return put_back(dir_fd, temp, name, ours);
 	return drop(dir_fd, temp);
 }
@@ -233,13 +232,13 @@ static int rename_new(int dir_fd, const char *from, const char *to)
 	return r == -ENOENT ? sys_renameat2(dir_fd, from, to, 0) : r;
 }
 
-int place_new(int dir_fd, const char *temp, const char *name)
+int install_new(int dir_fd, const char *temp, const char *name)
 {
 	int r = rename_new(dir_fd, temp, name);
 
 	if (r == 0)
 		return 0;
-	return give_up(dir_fd, temp, r == -EEXIST ? PLACE_CHANGED : r);
+	return give_up(dir_fd, temp, r == -EEXIST ? INSTALL_CHANGED : r);
 }
 
 static int remove_dir(int dir_fd, const char *name)
@@ -248,11 +247,12 @@ static int remove_dir(int dir_fd, const char *name)
 
 	if (r == -ENOENT)
 		return 0;
-	/* Something is in it, or it is another thing by now. */
-	return r == -ENOTEMPTY || r == -EEXIST || r == -ENOTDIR || r == -EBUSY ? PLACE_CHANGED : r;
+	/* It is not empty, or something else by now. */
+	return r == -ENOTEMPTY || r == -EEXIST || r == -ENOTDIR || r == -EBUSY ? INSTALL_CHANGED
+									       : r;
 }
 
-int place_nothing(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
+int install_nothing(int dir_fd, const char *temp, const char *name, const struct commit_old *old)
 {
 	int r;
 
@@ -261,16 +261,16 @@ int place_nothing(int dir_fd, const char *temp, const char *name, const struct c
 	if (!is_untouched(dir_fd, name, old)) {
 		ino_t ino;
 
-		return inode_of(dir_fd, name, &ino) == -ENOENT ? 0 : PLACE_CHANGED;
+		return inode_of(dir_fd, name, &ino) == -ENOENT ? 0 : INSTALL_CHANGED;
 	}
 	r = rename_new(dir_fd, name, temp);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	if (is_as_judged(dir_fd, temp, old))
+	if (is_as_checked(dir_fd, temp, old))
 		return drop(dir_fd, temp);
 	r = rename_new(dir_fd, temp, name);
 	if (r == -EEXIST)
-		/* Somebody saved anew, over what we had taken away. */
+		/* A new file was saved where we had taken the old one away. */
 		r = drop(dir_fd, temp);
-	return r < 0 ? r : PLACE_CHANGED;
+	return r < 0 ? r : INSTALL_CHANGED;
 }

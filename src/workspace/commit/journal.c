@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The journal: what a commit is about to do, so that it can be repeated. Fields end in NUL:
+ * The journal: what a commit is about to do, so that it can be resumed. Fields end in NUL:
  *
  *	"cordon journal 1" CONFLICTS N-PATHS PATH... N-EXCLUDE PATH... N-NODES NODE... "end"
  *
- * NODE: PARENT FLAGS INODE SIZE MTIME-S MTIME-NS MODE NAME, of what was judged in the base
+ * NODE: PARENT FLAGS INODE SIZE MTIME-S MTIME-NS MODE NAME, of what was checked in the base
  *
  * Nodes are a forest as changes are (changes.h). Names of temporary files in the base have the
  * number of their node, so that what is found there later can be told apart.
@@ -189,12 +189,12 @@ int journal_remove(struct commit *c)
 
 /* --- reading --- */
 
-struct reader {
+struct field_cursor {
 	const char *at, *end;
 	bool is_bad;
 };
 
-static const char *get_text(struct reader *in)
+static const char *get_text(struct field_cursor *in)
 {
 	const char *s = in->at;
 	const char *nul = memchr(s, '\0', (size_t)(in->end - s));
@@ -208,7 +208,7 @@ static const char *get_text(struct reader *in)
 	return s;
 }
 
-static uint64_t get_number(struct reader *in, uint64_t max)
+static uint64_t get_number(struct field_cursor *in, uint64_t max)
 {
 	const char *s = get_text(in);
 	char *end;
@@ -223,7 +223,7 @@ static uint64_t get_number(struct reader *in, uint64_t max)
 	return n;
 }
 
-static int get_list(struct journal *journal, struct reader *in, struct strlist *list)
+static int get_list(struct journal *journal, struct field_cursor *in, struct strlist *list)
 {
 	uint64_t n = get_number(in, UINT32_MAX);
 
@@ -236,7 +236,7 @@ static int get_list(struct journal *journal, struct reader *in, struct strlist *
 	return 0;
 }
 
-static void get_old(struct reader *in, struct journal_old *ret)
+static void get_old(struct field_cursor *in, struct journal_old *ret)
 {
 	ret->ino = get_number(in, UINT64_MAX);
 	ret->size = get_number(in, UINT64_MAX);
@@ -245,7 +245,7 @@ static void get_old(struct reader *in, struct journal_old *ret)
 	ret->mode = get_number(in, UINT64_MAX);
 }
 
-static int get_nodes(struct journal *journal, struct reader *in)
+static int get_nodes(struct journal *journal, struct field_cursor *in)
 {
 	size_t n = get_number(in, WS_CHANGES_MAX);
 	struct ws_changes *forest = &journal->forest;
@@ -278,7 +278,7 @@ static int get_nodes(struct journal *journal, struct reader *in)
 
 static int parse(struct journal *journal, const char *data, size_t len)
 {
-	struct reader in = { data, data + len, false };
+	struct field_cursor in = { data, data + len, false };
 	int r;
 
 	if (strcmp(get_text(&in), JOURNAL_MAGIC) != 0)
@@ -309,7 +309,7 @@ int journal_load(struct commit *c)
 	r = c->journal ? read_strbuf(fd, &sb) : -ENOMEM;
 	close(fd);
 	if (r == 0)
-		r = parse(c->journal, sb.data ? sb.data : "", sb.len);
+		r = parse(c->journal, sb.data, sb.len);
 	strbuf_done(&sb);
 	if (r == -EBADMSG) {
 		cordon_err(c->err, CORDON_E_STATE, 0,
@@ -338,8 +338,8 @@ static bool is_same_list(const struct strlist *list, const char *const *v)
 	return n == list->n;
 }
 
-/* An interrupted commit is finished before another one can begin. How conflicts are decided may be
- * said anew, as there may be new ones. */
+/* An interrupted commit is finished before another one can begin. How conflicts are decided may
+ * differ, as there may be new ones. */
 int journal_check(struct commit *c)
 {
 	bool has_lists = (c->options.paths && c->options.paths[0]) ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an interrupted commit left in the base under temporary names: new files that did not get
- * their names yet go; an old one that had just been taken away, and that nobody had looked at,
- * comes back, so that it is judged once more.
+ * Cleans up what an interrupted commit left in the base under temporary names: new files that did
+ * not get their names are removed; an old file that was taken away but not checked yet is put back,
+ * so that it is checked again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static int clean(const struct commit *c, int dir_fd, const char *temp, const str
 		if (r < 0)
 			return r;
 	}
-	/* Else somebody has saved anew over it. */
+	/* Else a new file was saved over it. */
 	return sys_unlinkat(dir_fd, temp, 0);
 }
 

@@ -17,16 +17,6 @@ struct node_index {
 	struct entry v[];
 };
 
-static uint64_t hash_of(uint32_t parent, const char *name, size_t len)
-{
-	uint64_t h = 0xcbf29ce484222325u ^ parent;
-
-	h *= 0x100000001b3u;
-	for (size_t i = 0; i < len; i++)
-		h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
-	return h;
-}
-
 static int compare(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
@@ -48,7 +38,7 @@ int node_index_make(const struct ws_changes *changes, struct node_index **ret)
 	for (size_t i = 0; i < changes->n; i++) {
 		const struct ws_node *node = &changes->v[i];
 
-		index->v[i].hash = hash_of(node->parent, node->name, strlen(node->name));
+		index->v[i].hash = ws_name_hash(node->parent, node->name, strlen(node->name));
 		index->v[i].node = (uint32_t)i;
 	}
 	qsort(index->v, index->n, sizeof(index->v[0]), compare);
@@ -64,7 +54,7 @@ void node_index_free(struct node_index *index)
 uint32_t node_index_child(const struct node_index *index, uint32_t parent, const char *name,
 			  size_t len)
 {
-	uint64_t hash = hash_of(parent, name, len);
+	uint64_t hash = ws_name_hash(parent, name, len);
 	size_t low = 0, high = index->n;
 
 	while (low < high) {

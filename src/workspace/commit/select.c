@@ -109,7 +109,7 @@ static int mark(struct commit *c, const struct node_index *index, const char *co
 		}
 		node = find(index, path);
 		if (node == WS_NO_NODE) {
-			/* Nothing to leave out: it is left out. */
+			/* An unchanged path is left out already. */
 			if (is_exclude)
 				continue;
 			return no_such_change(c, *paths);
@@ -181,7 +181,7 @@ static void select_each(struct commit *c)
 	}
 }
 
-/* A lock that a killed git left in the workspace would only be in the way of the next one. */
+/* A lock that a killed git left in the workspace would block git in the base. */
 static bool is_git_lock(const struct commit *c, size_t i)
 {
 	const struct ws_node *node = &c->changes.v[i];
@@ -278,7 +278,8 @@ static int choose(struct commit *c)
 	return 0;
 }
 
-/* What goes without saying: directories of what is chosen, and only those; both ends of renames. */
+/* Adds what the selection implies: directories of what is chosen, and only those; both ends of
+ * renames. */
 static void close_selection(struct commit *c)
 {
 	for (size_t i = 0; i < c->changes.n; i++) {
@@ -361,7 +362,7 @@ int commit_select_resumed(struct commit *c)
 		     !is_refused_kind(&c->changes.v[now])))
 			item->state = ITEM_CHOSEN;
 	}
-	/* What was paired today need not have been paired then. */
+	/* Renames that are paired today need not have been paired then. */
 	for (size_t i = 0; i < c->changes.n; i++) {
 		if (c->items[i].partner != WS_NO_NODE &&
 		    c->items[c->items[i].partner].state != ITEM_CHOSEN)

@@ -17,7 +17,7 @@ static void conflict(struct commit_item *item, const char *why)
 	item->why = why;
 }
 
-/* The base lacks the directory of @node: is it about to be made, or as good as gone? */
+/* The base lacks the directory of @node: fine if it is about to be made, or @node is deleted. */
 static bool is_fine_without(const struct commit *c, uint32_t node)
 {
 	uint32_t dir = c->changes.v[node].parent;
@@ -30,7 +30,7 @@ static bool is_fine_without(const struct commit *c, uint32_t node)
 		c->changes.v[dir].kind == CORDON_CHANGE_TYPE);
 }
 
-/* A commit that was interrupted leaves some things half way, and others with a new ctime. */
+/* Whether the difference was made by the interrupted commit that is resumed. */
 static bool is_our_own(const struct commit *c, uint32_t i)
 {
 	const struct commit_item *item = &c->items[i];
@@ -59,8 +59,8 @@ static bool is_replaceable(const struct commit *c, uint32_t i)
 	       c->changes.v[i].old_type == CORDON_FILE_DIRECTORY;
 }
 
-/* A directory that is to go: is there more in it than is known to go with it? */
-static int judge_content(struct commit *c, uint32_t i)
+/* A directory that is to be removed: a conflict if it has more in it than the changes remove. */
+static int check_content(struct commit *c, uint32_t i)
 {
 	struct names names = { 0 };
 	int r;
@@ -76,7 +76,7 @@ static int judge_content(struct commit *c, uint32_t i)
 	return 0;
 }
 
-static int judge_node(struct commit *c, uint32_t i, struct strbuf *path)
+static int check_node(struct commit *c, uint32_t i, struct strbuf *path)
 {
 	const struct ws_node *node = &c->changes.v[i];
 	struct commit_item *item = &c->items[i];
@@ -91,8 +91,8 @@ static int judge_node(struct commit *c, uint32_t i, struct strbuf *path)
 		conflict(item, c->base.why == -ENOENT ? why_gone : why_not_dir);
 		return 0;
 	}
-	/* First what there is, then what it contains: what happens later will be noticed. */
-	r = dir_fd < 0 ? 0 : place_look(dir_fd, node->name, &c->arena, &item->old);
+	/* Its identity before its content, so that a later change is noticed. */
+	r = dir_fd < 0 ? 0 : install_look(dir_fd, node->name, &c->arena, &item->old);
 	if (r == 0)
 		r = walker_go(&c->content, node->parent);
 	if (r < 0)
@@ -100,8 +100,8 @@ static int judge_node(struct commit *c, uint32_t i, struct strbuf *path)
 	ws_node_path(&c->changes, i, path);
 	if (path->failed)
 		return commit_fail(c, WS_NO_NODE, -ENOMEM, "commit");
-	r = ws_judge(c->ws, c->records, path->data, node, dir_fd, walker_fd(&c->content),
-		     node->name, &why);
+	r = ws_check_base(c->ws, c->records, path->data, node, dir_fd, walker_fd(&c->content),
+			  node->name, &why);
 	if (r < 0)
 		return commit_fail(c, i, r, "cannot compare");
 	if (r == WS_DONE)
@@ -114,12 +114,12 @@ static int judge_node(struct commit *c, uint32_t i, struct strbuf *path)
 	}
 	if (item->state == ITEM_CHOSEN && item->old && S_ISDIR(item->old->st.st_mode) &&
 	    node->type != CORDON_FILE_DIRECTORY)
-		return judge_content(c, i);
+		return check_content(c, i);
 	return 0;
 }
 
-/* Is git at work in the base? It has a lock file then. */
-static int judge_unit(struct commit *c, uint32_t unit)
+/* Whether git is at work in the base: it has a lock file then. */
+static int check_unit(struct commit *c, uint32_t unit)
 {
 	static const char *const locks[] = { "index.lock", "HEAD.lock" };
 	struct stat st;
@@ -140,7 +140,7 @@ static int judge_unit(struct commit *c, uint32_t unit)
 static const char why_git[] = "git is at work there (index.lock or HEAD.lock)";
 static const char why_member[] = "another file of the repository is in conflict";
 
-/* What is wrong with each unit, "" = nothing: one member's conflict is everybody's. */
+/* What is wrong with each unit, "" = nothing. A conflict of one member is one of all. */
 static int look_at_units(struct commit *c, const char **why)
 {
 	int r = 0;
@@ -152,7 +152,7 @@ static int look_at_units(struct commit *c, const char **why)
 		    (item->state != ITEM_CHOSEN && item->state != ITEM_CONFLICT))
 			continue;
 		if (!why[item->unit]) {
-			r = judge_unit(c, item->unit);
+			r = check_unit(c, item->unit);
 			why[item->unit] = r > 0 ? why_git : "";
 		}
 		if (item->state == ITEM_CONFLICT && !*why[item->unit])
@@ -161,7 +161,7 @@ static int look_at_units(struct commit *c, const char **why)
 	return r < 0 ? r : 0;
 }
 
-static int judge_units(struct commit *c)
+static int check_units(struct commit *c)
 {
 	const char **why;
 	int r;
@@ -182,7 +182,7 @@ static int judge_units(struct commit *c)
 
 /* A directory cannot go while something in it stays, nothing can be in what does not come, and a
  * rename happens as a whole. */
-static void judge_neighbours(struct commit *c)
+static void check_neighbours(struct commit *c)
 {
 	for (size_t i = c->changes.n; i-- > 0;) {
 		const struct ws_node *node = &c->changes.v[i];
@@ -211,7 +211,7 @@ static void judge_neighbours(struct commit *c)
 	}
 }
 
-static void judge_renames(struct commit *c)
+static void check_renames(struct commit *c)
 {
 	for (size_t i = 0; i < c->changes.n; i++) {
 		struct commit_item *old = &c->items[i], *new;
@@ -227,7 +227,7 @@ static void judge_renames(struct commit *c)
 }
 
 /* Only what this program can make; the guest could not have made devices anyway. */
-static void judge_types(struct commit *c)
+static void check_types(struct commit *c)
 {
 	for (size_t i = 0; i < c->changes.n; i++) {
 		struct commit_item *item = &c->items[i];
@@ -246,23 +246,23 @@ static void judge_types(struct commit *c)
 	}
 }
 
-int commit_judge(struct commit *c)
+int commit_check_base(struct commit *c)
 {
 	struct strbuf path = STRBUF_INIT;
 	int r = 0;
 
-	judge_types(c);
+	check_types(c);
 	for (uint32_t i = 0; i < c->changes.n && r == 0; i++) {
 		if (c->items[i].state == ITEM_CHOSEN)
-			r = judge_node(c, i, &path);
+			r = check_node(c, i, &path);
 	}
 	strbuf_done(&path);
 	if (r == 0)
-		r = judge_units(c);
+		r = check_units(c);
 	if (r < 0)
 		return r;
-	judge_renames(c);
-	judge_neighbours(c);
-	judge_renames(c);
+	check_renames(c);
+	check_neighbours(c);
+	check_renames(c);
 	return 0;
 }

@@ -68,7 +68,7 @@ int export_failed(struct export *x, const char *path, int sys_errno)
 	return r;
 }
 
-/* Is @path what somebody named, or below it? */
+/* Whether @path is @named or below it. */
 static bool is_within(const char *named, const char *path)
 {
 	size_t len;
@@ -116,7 +116,7 @@ int export_walk(struct export *x, int (*fn)(struct export *x, uint32_t node))
 			return cordon_err(x->err, CORDON_E_NOMEM, 0, "out of memory");
 		if (is_wanted)
 			r = fn(x, (uint32_t)i);
-		/* Nobody reads any more: the rest is not worth making. */
+		/* The output is closed. */
 		if (r == 0 && x->sink.error)
 			break;
 	}

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes as unified diffs, in the form git has for them: for people, who see everything but the
- * bytes of binary files; and for `git apply`, which gets those as well, but nothing that git has no
- * notion of.
+ * Changes as unified diffs in git's form. For people: everything but the bytes of binary files. For
+ * `git apply`: those as well, but nothing that git cannot represent.
  *
  * Names are quoted, so no control byte of one gets into the output. Content goes out as it is.
  */
@@ -229,7 +228,7 @@ static int put_content(struct export *x, const struct version *from, const struc
 	return r;
 }
 
-/* FIFOs, sockets, devices, directories: there is nothing to show but that they are. */
+/* FIFOs, sockets, devices and directories have none. */
 static bool has_content(int type)
 {
 	return type == CORDON_FILE_REGULAR || type == CORDON_FILE_SYMLINK;
@@ -292,7 +291,7 @@ static int put_mode(struct export *x, uint32_t node)
 	return 0;
 }
 
-/* What git can say nothing about. */
+/* What a patch for git cannot contain. */
 static bool is_beyond_git(struct export *x, const struct ws_node *n)
 {
 	int type = n->type ? n->type : n->old_type;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/utf8.h"
 #include "workspace/export/export.h"
 
@@ -208,12 +209,10 @@ static int put_content(struct export *x, int fd, uint64_t size)
 	struct stat st;
 
 	while (left && !x->sink.error) {
-		ssize_t n = read(fd, buf, left < sizeof(buf) ? (size_t)left : sizeof(buf));
+		ssize_t n = read_full(fd, buf, left < sizeof(buf) ? (size_t)left : sizeof(buf));
 
-		if (n < 0 && errno == EINTR)
-			continue;
 		if (n < 0)
-			return -errno;
+			return (int)n;
 		if (n == 0)
 			break;
 		sink_add(&x->sink, buf, (size_t)n);

@@ -10,9 +10,9 @@
 
 #define TABLE_MIN 256
 
-static uint64_t hash_of(uint32_t parent, const char *name, size_t len)
+uint64_t ws_name_hash(uint32_t parent, const char *name, size_t len)
 {
-	uint64_t h = 0xcbf29ce484222325u ^ parent;
+	uint64_t h = (0xcbf29ce484222325u ^ parent) * 0x100000001b3u;
 
 	for (size_t i = 0; i < len; i++)
 		h = (h ^ (unsigned char)name[i]) * 0x100000001b3u;
@@ -41,7 +41,7 @@ uint32_t ws_records_child(const struct ws_records *records, uint32_t parent, con
 
 	if (records->table_size == 0)
 		return WS_NO_RECORD;
-	i = records->table[hash_of(parent, name, len) & (records->table_size - 1)];
+	i = records->table[ws_name_hash(parent, name, len) & (records->table_size - 1)];
 	while (i != WS_NO_RECORD) {
 		const struct ws_record *r = &records->v[i];
 
@@ -55,7 +55,7 @@ uint32_t ws_records_child(const struct ws_records *records, uint32_t parent, con
 static void link_record(struct ws_records *records, uint32_t i)
 {
 	struct ws_record *r = &records->v[i];
-	size_t slot = hash_of(r->parent, r->name, strlen(r->name)) & (records->table_size - 1);
+	size_t slot = ws_name_hash(r->parent, r->name, strlen(r->name)) & (records->table_size - 1);
 
 	r->next = records->table[slot];
 	records->table[slot] = i;
@@ -135,20 +135,18 @@ const struct ws_record *ws_records_find(const struct ws_records *records, const 
 	return above;
 }
 
-int ws_records_drop(struct cordon_workspace *ws, struct ws_records *records, const char *path)
+void ws_records_drop(struct ws_records *records, const char *path)
 {
 	bool is_above;
 	const struct ws_record *r = ws_records_find(records, path, &is_above);
 
-	(void)ws;
 	if (r && !is_above) {
 		records->v[r - records->v].is_live = false;
 		records->is_changed = true;
 	}
-	return 0;
 }
 
-int ws_records_keep(struct ws_records *records, const char *path, const struct stat *st)
+void ws_records_keep(struct ws_records *records, const char *path, const struct stat *st)
 {
 	uint32_t at = WS_NO_RECORD;
 	struct ws_record *r;
@@ -157,9 +155,9 @@ int ws_records_keep(struct ws_records *records, const char *path, const struct s
 		size_t len = strcspn(path, "/");
 
 		at = ws_records_make(records, at, path, len);
-		/* With too many records times have to tell. */
+		/* Too many records: only times tell then. */
 		if (at == WS_NO_RECORD)
-			return 0;
+			return;
 		path += len;
 		if (*path == '\0')
 			break;
@@ -175,5 +173,4 @@ int ws_records_keep(struct ws_records *records, const char *path, const struct s
 	r->mtime = st->st_mtim;
 	r->ctime = r->seen = st->st_ctim;
 	records->is_changed = true;
-	return 0;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The base as it was: what conflicts are told by.
+ * Records of the base, by which a commit recognises conflicts.
  *
- * Nobody looks at the base before a run (that would cost as much as there is in it). But when a run
- * has ended, everything it changed is known; then the state of the base at those paths is written
- * down: identity, and a hash of the content up to some amount. A file whose ctime is older than the
- * run's start was not touched since the run saw it, so what is written down is what the run saw;
- *one that is younger is written down as uncertain. A record is made once for each path and stays.
+ * Recording the whole base before a run would cost as much as there is in it. After a run all
+ * changed paths are known, and the base is recorded at those: identity, and a hash of the content
+ * up to some amount. A file whose ctime is older than the run's start was not touched since the run
+ * saw it, so the record is what the run saw. A younger one is recorded as uncertain. A record is
+ * made once for each path and stays.
  *
  * At a commit, for a path of the base:
  *	equal to the workspace's version	-> nothing to do, no conflict
@@ -33,7 +33,7 @@ struct ws_record {
 	const char *name;
 	uint32_t parent, next; /* next: in the same chain of the table */
 	bool is_live;	       /* else only a directory on the way */
-	bool is_uncertain;     /* the base may have been changed before it was written down */
+	bool is_uncertain;     /* the base may have changed before it was recorded */
 	bool is_whole;	       /* stands for everything below it as well */
 	bool has_hash;
 	uint8_t type; /* enum cordon_file_type; NONE = there was nothing */
@@ -57,14 +57,16 @@ struct ws_records {
 int ws_records_load(struct cordon_workspace *ws, struct ws_records **ret, struct cordon_error *err);
 void ws_records_free(struct ws_records *records);
 
-/* Forgets the records of paths that were committed. */
-int ws_records_drop(struct cordon_workspace *ws, struct ws_records *records, const char *path);
+/* Forgets the record of a path that was committed. */
+void ws_records_drop(struct ws_records *records, const char *path);
 /* The same where the copy keeps what was committed: @st is what the base has now. */
-int ws_records_keep(struct ws_records *records, const char *path, const struct stat *st);
+void ws_records_keep(struct ws_records *records, const char *path, const struct stat *st);
 int ws_records_save(struct cordon_workspace *ws, struct ws_records *records,
 		    struct cordon_error *err);
 
 struct ws_records *ws_records_new(void);
+/* Of a name below a parent, for tables of forests. */
+uint64_t ws_name_hash(uint32_t parent, const char *name, size_t len);
 /* The record of @name below @parent (WS_NO_RECORD = the root), or WS_NO_RECORD. */
 uint32_t ws_records_child(const struct ws_records *records, uint32_t parent, const char *name,
 			  size_t len);

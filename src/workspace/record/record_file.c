@@ -7,9 +7,9 @@
  *	...
  *	end COUNT
  *
- * PARENT is the number of another line, counted from 0 and before this one, or -1. In NAME all
- * bytes that are not plain are written %XX. A file that is not like this in every respect counts as
- * if there were none: then times alone have to tell what was changed.
+ * PARENT is the number of an earlier line, counted from 0, or -1. In NAME all bytes that are not
+ * plain are written %XX. A file that deviates from this in any way counts as missing: then only
+ * times tell what was changed.
  */
 #include <errno.h>
 #include <fcntl.h>

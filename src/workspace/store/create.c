@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making workspaces: under a name with a dot, complete, then renamed. So one that exists is whole,
- * and what an interruption leaves behind is known by its name (and by a lock that nobody holds).
+ * Making workspaces: completed under a name with a dot, then renamed. So a workspace that exists is
+ * whole, and a leftover of an interruption is recognised by its name and its free lock.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/path.h"
 #include "workspace/store/store_dir.h"
+#include "workspace/tree/compare.h"
 #include "workspace/tree/tree.h"
 
 #define STAMP_TRIES 1000
@@ -33,7 +34,7 @@ static int no_memory(struct cordon_error *err)
 	return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 }
 
-/* --- what cannot be -----------------------------------------------------------------------------
+/* --- checks -------------------------------------------------------------------------------------
  */
 
 static int check_request(const struct making *m)
@@ -83,7 +84,7 @@ static int check_overlap(const struct making *m)
 static int check_name(const struct making *m)
 {
 	const char *name = m->create->name;
-	struct cordon_workspace *other = name ? hint_load(&m->store, name) : NULL;
+	struct cordon_workspace *other = name ? name_link_load(&m->store, name) : NULL;
 
 	if (!other)
 		return 0;
@@ -249,9 +250,9 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 }
 
 /* The content of the other workspace, or of the base if there is none. */
-static int copy_content(struct making *m, int to_fd, bool is_layer)
+static int copy_content(struct making *m, int to_fd, bool is_upper)
 {
-	struct tree_copy copy = { .is_layer = is_layer, .progress = report_progress, .arg = m };
+	struct tree_copy copy = { .is_upper = is_upper, .progress = report_progress, .arg = m };
 	int from_fd = m->parent ? ws_open_content(m->parent)
 				: fcntl(m->ws->base_fd, F_DUPFD_CLOEXEC, 0);
 	const char *from = m->parent ? m->parent->path : m->create->base;
@@ -264,7 +265,7 @@ static int copy_content(struct making *m, int to_fd, bool is_layer)
 	close(from_fd);
 	if (r < 0)
 		return copy_failed(m, from, &copy, r);
-	if (!is_layer)
+	if (!is_upper)
 		m->ws->meta.mechanism = copy.was_reflinked ? CORDON_MECHANISM_REFLINK
 							   : CORDON_MECHANISM_COPY;
 	return 0;
@@ -297,7 +298,7 @@ static int copy_records(struct making *m)
 	return r;
 }
 
-static int make_layers(struct making *m, const struct stat *base)
+static int make_overlay(struct making *m, const struct stat *base)
 {
 	int upper = -1, work = -1, r;
 
@@ -335,11 +336,6 @@ static int make_tree(struct making *m)
 /* --- times --------------------------------------------------------------------------------------
  */
 
-static bool is_later(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
-}
-
 /* What the filesystem stamps a change with at this moment. */
 static int stamp(int lock_fd, struct timespec *ret)
 {
@@ -352,9 +348,9 @@ static int stamp(int lock_fd, struct timespec *ret)
 }
 
 /*
- * A time that nothing changed so far is younger than and everything changed from now on is. Asked
- * of the filesystem itself, since its stamps are finer than the clock's ticks on some kernels and
- * coarser on some filesystems. A clock that is set back meanwhile makes no promise.
+ * A time that separates changes so far, which are not younger, from later ones, which are. Taken
+ * from the filesystem, because its stamps are finer than the clock's ticks on some kernels and
+ * coarser on some filesystems. It does not hold if the clock is set back meanwhile.
  */
 static int stamp_apart(int lock_fd, struct timespec *ret)
 {
@@ -364,7 +360,7 @@ static int stamp_apart(int lock_fd, struct timespec *ret)
 
 	for (int i = 0; r == 0 && i < STAMP_TRIES; i++) {
 		r = stamp(lock_fd, &next);
-		if (r < 0 || is_later(&next, ret))
+		if (r < 0 || ws_is_before(ret, &next))
 			break;
 		(void)nanosleep(&tick, NULL);
 	}
@@ -385,8 +381,9 @@ static int set_times(struct making *m)
 	meta->used = meta->made;
 	if (!m->parent)
 		return 0;
-	meta->held_bytes = meta->held_inodes = WS_HELD_UNKNOWN;
-	/* The content is as old as the other's. A copy's copy does not know what was touched. */
+	meta->usage_bytes = meta->usage_inodes = WS_USAGE_UNKNOWN;
+	/* The content is as old as the parent's. A copy of a copy does not know what was touched.
+	 */
 	meta->began = m->parent->meta.began;
 	meta->created = m->parent->meta.created;
 	if (!ws_is_overlay(m->ws))
@@ -413,7 +410,7 @@ static int begin(struct making *m)
 		if (e < 0)
 			r = cordon_err(m->err, CORDON_E_SYSTEM, -e, "%s", m->store.path);
 	}
-	/* What takes time is done without the lock; the rest is over in no time. */
+	/* Copying takes time and is done without the lock. */
 	if (r < 0 || m->parent || m->create->mechanism != CORDON_MECHANISM_OVERLAY)
 		store_unlock(&m->store);
 	if (r < 0)
@@ -435,7 +432,7 @@ static int publish(struct making *m)
 			r = check_name(m);
 	}
 	if (r == 0 && m->create->name) {
-		int e = hint_write(&m->store, m->create->name, m->id);
+		int e = name_link_write(&m->store, m->create->name, m->id);
 
 		if (e < 0)
 			r = cordon_err(m->err, CORDON_E_SYSTEM, -e, "%s", m->store.path);
@@ -457,11 +454,11 @@ static int make(struct making *m)
 	if (r == 0)
 		r = open_base(m, &base);
 	if (r == 0)
-		r = is_overlay ? make_layers(m, &base) : make_tree(m);
+		r = is_overlay ? make_overlay(m, &base) : make_tree(m);
 	if (r == 0)
 		r = set_times(m);
 	if (r == 0) {
-		/* A copy is worth waiting for the disk; an empty layer has nothing to lose. */
+		/* A copy is worth waiting for the disk; an empty upper has nothing to lose. */
 		int e = meta_write(m->ws->dir_fd, &m->ws->meta, !is_overlay || m->parent);
 
 		if (e < 0)

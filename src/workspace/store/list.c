@@ -56,7 +56,7 @@ static int load_all(const struct store *store, struct loaded *ret, struct cordon
 		if (r == 0) {
 			ret->n++;
 		} else if (first == 0 && !(r == -CORDON_E_PATH && one.sys_errno == ENOENT)) {
-			/* Those that went away meanwhile are none. */
+			/* Removed meanwhile. */
 			first = r;
 			if (err)
 				*err = one;
@@ -165,8 +165,8 @@ static int not_found(const struct search *s, const char *which, struct cordon_er
 	return -CORDON_E_PATH;
 }
 
-/* The first in @s->found, if it is the only one. An error about damaged ones counts if nothing was
- * found: it may have been that one. */
+/* s->found, if it is the only one. If nothing was found, an error about a damaged workspace is
+ * returned: it may have been that one. */
 static int conclude(struct search *s, int scan, const char *which, struct cordon_workspace **ret,
 		    struct cordon_error *err)
 {
@@ -193,7 +193,7 @@ static int find_by_name(const struct store *store, const char *name, struct cord
 	struct search s = { .name = name, .shown = STRBUF_INIT };
 	int scan;
 
-	*ret = hint_load(store, name);
+	*ret = name_link_load(store, name);
 	if (*ret)
 		return 0;
 	nearest_init(&s.nearest, name);

@@ -2,8 +2,8 @@
 /*
  * meta.json.
  *
- * Paths are any bytes, and JSON strings are not: what is not UTF-8 is written as {"hex": "..."}.
- * Numbers that may need all 64 bits are strings, since readers of JSON disagree about large ones.
+ * A path that is not UTF-8 is written as {"hex": "..."}. Numbers that may need all 64 bits are
+ * strings, since JSON parsers disagree about large ones.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -269,7 +269,7 @@ static int is_damaged(struct cordon_error *err, const char *path, const char *wh
 static int parse(const struct strbuf *text, const char *id, const char *path, struct arena *arena,
 		 struct ws_meta *ret, struct cordon_error *err)
 {
-	struct ws_meta meta = { .held_bytes = WS_HELD_UNKNOWN, .held_inodes = WS_HELD_UNKNOWN };
+	struct ws_meta meta = { .usage_bytes = WS_USAGE_UNKNOWN, .usage_inodes = WS_USAGE_UNKNOWN };
 	struct cordon_error why = CORDON_ERROR_INIT;
 	const struct json_value *o;
 	const char *wrong;

@@ -17,8 +17,8 @@ int run_state_write(int lock_fd, const struct ws_meta *meta)
 	char line[STATE_SIZE + 1];
 	int n = snprintf(line, sizeof(line), STATE_FORMAT, meta->runs, (intmax_t)meta->used.tv_sec,
 			 meta->used.tv_nsec, (intmax_t)meta->run_started.tv_sec,
-			 meta->run_started.tv_nsec, meta->is_dirty, meta->held_bytes,
-			 meta->held_inodes);
+			 meta->run_started.tv_nsec, meta->is_dirty, meta->usage_bytes,
+			 meta->usage_inodes);
 	ssize_t done;
 
 	if (n < 0 || n >= STATE_SIZE)
@@ -67,7 +67,7 @@ void run_state_read(int lock_fd, struct ws_meta *meta)
 		return;
 	if (!take(&at, &read.runs) || !take_time(&at, &read.used) ||
 	    !take_time(&at, &read.run_started) || !take(&at, &is_dirty) ||
-	    !take(&at, &read.held_bytes) || !take(&at, &read.held_inodes))
+	    !take(&at, &read.usage_bytes) || !take(&at, &read.usage_inodes))
 		return;
 	read.is_dirty = is_dirty != 0;
 	*meta = read;

@@ -84,7 +84,7 @@ static int make_all(const char *path)
 		len = (size_t)(end - path);
 		memcpy(part, path, len);
 		part[len] = '\0';
-		/* Automounted and read-only places answer in their own ways. */
+		/* Automounted and read-only directories give other errors than EEXIST. */
 		if (mkdir(part, 0700) < 0 && errno != EEXIST) {
 			int e = errno;
 

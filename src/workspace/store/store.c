@@ -34,7 +34,7 @@ void cordon_workspace_close(struct cordon_workspace *ws)
 {
 	if (!ws)
 		return;
-	/* Closed, not unlocked: whoever has a copy of the descriptor keeps the lock. */
+	/* Closed, not unlocked: a process with a copy of the descriptor keeps the lock. */
 	if (ws->lock_fd >= 0)
 		close(ws->lock_fd);
 	if (ws->dir_fd >= 0)
@@ -149,7 +149,7 @@ const struct cordon_workspace_info *cordon_workspace_info(const struct cordon_wo
 	return &ws->info;
 }
 
-/* Is it still there under its name, or has somebody begun to remove it? */
+/* Whether it still has its name: a workspace that is being removed is renamed first. */
 static bool is_in_place(const struct cordon_workspace *ws)
 {
 	struct stat own, named;
@@ -257,8 +257,8 @@ int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err)
 {
 	struct timespec now;
 
-	/* Not the coarse clock, which files are stamped with: what was written just before the run,
-	 * in the same tick, is older than this then. */
+	/* Not the coarse clock, which files are stamped with: a file written just before the run,
+	 * in the same tick, must be older than this. */
 	if (clock_gettime(CLOCK_REALTIME, &now) < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "clock");
 	ws->meta.runs++;
@@ -278,7 +278,7 @@ int ws_open_content(const struct cordon_workspace *ws)
 	const char *name = ws_is_overlay(ws) ? "upper" : "tree";
 	int fd = openat(ws->dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	/* The guest may have closed it, as any other directory: a cursor opens it for its visit. */
+	/* The guest may have closed it, as any other directory; a cursor can open it. */
 	if (fd < 0 && errno == EACCES)
 		fd = openat(ws->dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
@@ -286,7 +286,7 @@ int ws_open_content(const struct cordon_workspace *ws)
 
 struct timespec ws_copy_begun(const struct cordon_workspace *ws)
 {
-	struct timespec begun = ws->meta.created, born;
+	struct timespec begun = ws->meta.created, birth;
 	int fd;
 
 	if (ws->meta.began.tv_sec != 0 || ws->meta.began.tv_nsec != 0)
@@ -295,9 +295,9 @@ struct timespec ws_copy_begun(const struct cordon_workspace *ws)
 	if (fd < 0)
 		return begun;
 	/* The directory was made when the copying began. */
-	if ((begun.tv_sec != 0 || begun.tv_nsec != 0) && file_born(fd, &born) &&
-	    ws_is_before(&born, &begun))
-		begun = born;
+	if ((begun.tv_sec != 0 || begun.tv_nsec != 0) && birth_time(fd, &birth) &&
+	    ws_is_before(&birth, &begun))
+		begun = birth;
 	close(fd);
 	return begun;
 }

@@ -4,7 +4,7 @@
  *
  *	meta.json	struct ws_meta; replaced in one step
  *	lock		locked (OFD) while a run has the workspace or something is changed
- *	upper/, work/	the layers of an overlay
+ *	upper/, work/	the writable directories of an overlay
  *	tree/		the copy, where there is no overlay
  *	records		the base as it was (record.h)
  *	journal		a commit that has begun (commit.h)
@@ -29,7 +29,7 @@
 #include "base/strbuf.h"
 
 #define WS_ID_SIZE 16
-#define WS_HELD_UNKNOWN UINT64_MAX
+#define WS_USAGE_UNKNOWN UINT64_MAX
 
 struct ws_meta {
 	const char *id, *name, *base, *parent;
@@ -48,12 +48,12 @@ struct ws_meta {
 	struct timespec began, created;
 	struct timespec made, used; /* for people */
 	uint64_t runs;
-	/* A run has begun and nobody has settled it yet (record.h). */
+	/* A run has begun and is not settled yet (record.h). */
 	bool is_dirty;
 	struct timespec run_started; /* of the last run */
-	/* What an overlay held at the end of it, by limits.disk's count; WS_HELD_UNKNOWN = count.
-	 */
-	uint64_t held_bytes, held_inodes;
+	/* Usage of an overlay at the end of it, as limits.disk counts it; WS_USAGE_UNKNOWN = count
+	 * again. */
+	uint64_t usage_bytes, usage_inodes;
 };
 
 struct cordon_workspace {
@@ -92,8 +92,8 @@ int ws_open(const char *state_dir, const char *which, struct cordon_workspace **
 int ws_open_named(const char *state_dir, const char *name, struct cordon_workspace **ret,
 		  struct cordon_error *err);
 
-/* Exclusive, without waiting: CORDON_E_STATE "is in use by another run". What others changed since
- * it was opened is read in. The lock lives as long as any copy of lock_fd, in whatever process. */
+/* Exclusive, without waiting: CORDON_E_STATE "is in use by another run". Reads again what may have
+ * changed since it was opened. The lock lives as long as any copy of lock_fd, in any process. */
 int ws_lock(struct cordon_workspace *ws, struct cordon_error *err);
 void ws_unlock(struct cordon_workspace *ws);
 

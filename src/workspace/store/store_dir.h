@@ -21,7 +21,7 @@ struct store {
 /* state.c: finds, checks and with @make makes the directory. */
 int store_open(struct store *store, const char *state_dir, bool make, struct cordon_error *err);
 void store_close(struct store *store);
-/* Nobody else makes, names or removes a workspace meanwhile. Held for moments only. */
+/* Keeps other processes from making, naming or removing workspaces. Held for moments only. */
 int store_lock(const struct store *store, struct cordon_error *err);
 void store_unlock(const struct store *store);
 
@@ -49,8 +49,7 @@ struct cordon_workspace *ws_new(void); /* empty; NULL when memory is out */
 int ws_load(const struct store *store, const char *id, struct cordon_workspace **ret,
 	    struct cordon_error *err);
 void ws_fill_info(struct cordon_workspace *ws);
-/* Does somebody hold the lock of the workspace @dir_fd? Does not take it for a moment even, so
- * nobody fails because somebody looks. */
+/* Whether the workspace @dir_fd is locked. Only asks, so that looking never makes a run fail. */
 bool ws_is_in_use(int dir_fd);
 /* Takes the lock of a lock file: 0, -EWOULDBLOCK or -errno. */
 int lock_take(int lock_fd);
@@ -58,17 +57,17 @@ int lock_take(int lock_fd);
 int fs_identity(int fd, uint64_t *ret);
 
 /*
- * name_link.c: which workspace has a name, as a link ".name-NAME" that leads to its id, so that
- * nobody has to look at all of them. One that is wrong or leads nowhere means nothing; but every
- * workspace with a name has one, since it is made before the workspace is seen. All with the
- * store's lock.
+ * name_link.c: a link ".name-NAME" to the id of the workspace that has the name, so that finding it
+ * does not need to read all of them. A link that is wrong or leads nowhere is ignored; but every
+ * workspace with a name has one, since the link is made first. All with the store's lock.
  */
-#define HINT_PREFIX ".name-"
-bool hint_read(const struct store *store, const char *name, char ret_id[WS_ID_SIZE]);
-int hint_write(const struct store *store, const char *name, const char *id); /* 0 or -errno */
-void hint_drop(const struct store *store, const char *name, const char *id); /* if it is that */
-/* The workspace that @name is of by its hint; NULL if there is none. The lock is not needed. */
-struct cordon_workspace *hint_load(const struct store *store, const char *name);
+#define NAME_LINK_PREFIX ".name-"
+bool name_link_read(const struct store *store, const char *name, char ret_id[WS_ID_SIZE]);
+int name_link_write(const struct store *store, const char *name, const char *id); /* 0 or -errno */
+void name_link_drop(const struct store *store, const char *name,
+		    const char *id); /* if it is that */
+/* The workspace that the link of @name leads to; NULL if there is none. Needs no lock. */
+struct cordon_workspace *name_link_load(const struct store *store, const char *name);
 
 /* list.c: every workspace, oldest first; damaged ones are skipped, and the first such error comes
  * back at the end. @fn takes the workspace over; not 0 = stop, and that is the result. */

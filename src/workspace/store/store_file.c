@@ -26,7 +26,7 @@ int store_file_replace(int dir_fd, const char *name, const struct strbuf *sb, bo
 	int fd, r;
 
 	(void)snprintf(temp, sizeof(temp), "%s.new", name);
-	/* Left by an interrupted attempt: the lock is held, so nobody else is writing. */
+	/* Left by an interrupted attempt: the lock is held, so no other process is writing. */
 	(void)unlinkat(dir_fd, temp, 0);
 	fd = openat(dir_fd, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)

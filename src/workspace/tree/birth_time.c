@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool file_born(int fd, struct timespec *ret)
+bool birth_time(int fd, struct timespec *ret)
 {
 	struct statx stx;
 

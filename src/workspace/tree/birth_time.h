@@ -6,6 +6,6 @@
 #include <time.h>
 
 /* When a file was made; false where the filesystem does not know. */
-bool file_born(int fd, struct timespec *ret);
+bool birth_time(int fd, struct timespec *ret);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies in directories that their owner has locked even for itself.
+ * Usage of directories that are closed even to their owner.
  *
- * Who has the owner's rights and no more cannot count it without opening them, which is done here
- * for the moment of the visit. Names of directories wait on a stack of bytes, as for removing.
+ * Without privileges they cannot be counted unless they are opened first, which is done here for
+ * the moment of the visit.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,9 +27,9 @@ struct look {
 	struct name_stack names; /* of directories that wait */
 	size_t *starts;		 /* of each level's names */
 	size_t starts_cap;
-	size_t locked; /* depth of the outermost locked directory that we are in */
+	size_t closed; /* depth of the outermost closed directory that we are in */
 	unsigned entries;
-	struct tree_amount found;
+	struct tree_usage found;
 };
 
 static void add(struct look *l, const struct stat *st)
@@ -46,11 +46,11 @@ static int take_entry(struct look *l, const char *name, unsigned char type)
 
 	if (++l->entries > ENTRIES_MAX)
 		return -E2BIG;
-	if (l->locked != NONE || type == DT_UNKNOWN) {
+	if (l->closed != NONE || type == DT_UNKNOWN) {
 		if (fstatat(l->at.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			return errno == ENOENT ? 0 : -errno;
 		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
-		if (l->locked != NONE)
+		if (l->closed != NONE)
 			add(l, &st);
 	}
 	return type == DT_DIR ? name_stack_push(&l->names, name) : 0;
@@ -74,8 +74,8 @@ static int read_level(struct look *l)
 		l->starts_cap = cap;
 	}
 	l->starts[depth] = l->names.len;
-	if (l->locked == NONE && depth > 0 && (l->at.levels[depth].mode & NEED) != NEED)
-		l->locked = depth;
+	if (l->closed == NONE && depth > 0 && (l->at.levels[depth].mode & NEED) != NEED)
+		l->closed = depth;
 	while (r == 0 && (n = dents_read(l->at.fd, &l->dents)) > 0)
 		while (r == 0 && (name = dents_next(&l->dents, &type)))
 			r = take_entry(l, name, type);
@@ -105,14 +105,14 @@ static int walk(struct look *l)
 		}
 		if (l->at.depth == 0)
 			break;
-		if (l->locked == l->at.depth)
-			l->locked = NONE;
+		if (l->closed == l->at.depth)
+			l->closed = NONE;
 		r = cursor_up(&l->at);
 	}
 	return r;
 }
 
-int tree_locked(int dir_fd, struct tree_amount *ret)
+int tree_closed_usage(int dir_fd, struct tree_usage *ret)
 {
 	struct look *l = calloc(1, sizeof(*l));
 	int r;
@@ -120,7 +120,7 @@ int tree_locked(int dir_fd, struct tree_amount *ret)
 	if (!l)
 		return -ENOMEM;
 	l->at = (struct cursor)CURSOR_INIT;
-	l->locked = NONE;
+	l->closed = NONE;
 	r = cursor_start(&l->at, dir_fd, true);
 	if (r == 0)
 		r = walk(l);

@@ -115,7 +115,7 @@ static int compare_bytes(int a_fd, int b_fd, off_t size, char *a, char *b)
 		n_b = read_at(b_fd, b, len, at);
 		if (n_a < 0 || n_b < 0)
 			return n_a < 0 ? (int)n_a : (int)n_b;
-		/* One that became shorter meanwhile is not the same either. */
+		/* A file that became shorter meanwhile differs, too. */
 		if (n_a != (ssize_t)len || n_b != (ssize_t)len || memcmp(a, b, len) != 0)
 			return 0;
 		at += (off_t)len;
@@ -162,7 +162,7 @@ int ws_hash_file(int fd, struct ws_hash *ret)
 	return n < 0 ? (int)n : 0;
 }
 
-/* A user attribute, and not one in which an overlay keeps its own matters. */
+/* A user attribute that is not the overlay's own. */
 static bool is_user_attribute(const char *name)
 {
 	return strncmp(name, "user.", 5) == 0 && strncmp(name, "user.overlay.", 13) != 0;
@@ -233,7 +233,7 @@ int ws_same_attributes(int a_fd, int b_fd)
 	return r;
 }
 
-/* Labels that the system itself puts on every file are not meant. */
+/* Security labels that the system puts on every file do not count. */
 static bool is_power_attribute(const char *name)
 {
 	static const char *const labels[] = { "selinux", "SMACK64", "apparmor", "ima", "evm" };

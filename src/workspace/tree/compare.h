@@ -13,13 +13,13 @@ bool ws_is_before(const struct timespec *a, const struct timespec *b);
 int ws_file_type(unsigned mode); /* enum cordon_file_type */
 /* Same user.* attributes? 1, 0 or -errno. */
 int ws_same_attributes(int a_fd, int b_fd);
-/* Has @name in @dir_fd an attribute that gives it powers? @buf: WS_BUF_SIZE bytes. */
+/* Whether @name in @dir_fd has an attribute that grants privileges. @buf: WS_BUF_SIZE bytes. */
 bool ws_has_power_attribute(int dir_fd, const char *name, char *buf);
 /* The text of a link into buf[size], NUL-terminated; its length or -errno. */
 int ws_read_link(int dir_fd, const char *name, char *buf, size_t size);
 
 /* SHA-1 of a file's content (base/sha1.h, which patches for git need too): tells "rewritten with
- * the same content" from a change by the user, and is no protection against anybody. 0 or -errno.
+ * the same content" from a change by the user, and protects against nothing else. 0 or -errno.
  */
 struct ws_hash {
 	unsigned char v[20];

@@ -17,7 +17,7 @@
 
 #define PROGRESS_EVERY 64
 #define SWAPS_MAX 8
-#define SWAPPED 1 /* the original is not what it was a moment ago */
+#define SWAPPED 1 /* the original was replaced meanwhile */
 
 struct level {
 	struct names names;
@@ -38,8 +38,8 @@ static unsigned new_mode(const struct copier *c, const struct stat *st)
 {
 	unsigned mode = st->st_mode & 07777;
 
-	/* It was another's program, and must not become one that runs as us. */
-	if (!c->copy->is_layer && st->st_uid != geteuid())
+	/* Another user's set-id program must not become one that runs as us. */
+	if (!c->copy->is_upper && st->st_uid != geteuid())
 		mode &= ~(unsigned)(S_ISUID | S_ISGID);
 	return mode;
 }
@@ -55,7 +55,7 @@ static int set_mode_and_times(const struct copier *c, int fd, const struct stat 
 
 static int set_attributes(const struct copier *c, int from_fd, int to_fd)
 {
-	return c->copy->is_layer ? file_copy_layer_attributes(from_fd, to_fd)
+	return c->copy->is_upper ? file_copy_upper_attributes(from_fd, to_fd)
 				 : file_copy_attributes(from_fd, to_fd, false);
 }
 
@@ -77,7 +77,7 @@ static int begin_level(struct copier *c)
 	*level = (struct level){ 0 };
 	if (fstat(c->from.fd, &level->st) < 0)
 		return -errno;
-	/* What it is like to others, not what the cursor made of it for the visit. */
+	/* The original mode, not the one that the cursor raised for the visit. */
 	level->st.st_mode = (level->st.st_mode & S_IFMT) | c->from.levels[c->from.depth].mode;
 	r = set_attributes(c, c->from.fd, c->to.fd);
 	if (r == 0)
@@ -107,7 +107,7 @@ static int end_level(struct copier *c)
 	return 0;
 }
 
-/* A directory that is not gone into: something is mounted there. */
+/* Another filesystem is mounted there: the directory is made, but not entered. */
 static int copy_mount_point(const struct copier *c, const char *name, const struct stat *st)
 {
 	return mkdirat(c->to.fd, name, (mode_t)(st->st_mode & 0777)) < 0 ? -errno : 0;
@@ -201,13 +201,13 @@ static int copy_as(struct copier *c, const char *name, const struct stat *st)
 		return copy_file(c, name);
 	if (S_ISLNK(st->st_mode))
 		return copy_symlink(c, name, st);
-	if (c->copy->is_layer && is_whiteout(st) &&
+	if (c->copy->is_upper && is_whiteout(st) &&
 	    mknodat(c->to.fd, name, S_IFCHR | (st->st_mode & 0777), makedev(0, 0)) < 0)
 		return -errno;
 	return 0;
 }
 
-/* The next name of the current directory. Others may put something else there at any moment. */
+/* The next name of the current directory. The host may replace it at any moment. */
 static int copy_entry(struct copier *c)
 {
 	struct level *level = &c->levels[c->n - 1];
@@ -282,7 +282,7 @@ int tree_copy(int from_fd, int to_fd, struct tree_copy *copy)
 	copy->files = copy->bytes = 0;
 	copy->was_reflinked = false;
 	copy->failed[0] = '\0';
-	r = cursor_start(&c.from, from_fd, copy->is_layer);
+	r = cursor_start(&c.from, from_fd, copy->is_upper);
 	if (r == 0)
 		r = cursor_start(&c.to, to_fd, false);
 	if (r == 0)

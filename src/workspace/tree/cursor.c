@@ -32,7 +32,7 @@ static int open_below(int dir_fd, const char *name, int flags)
 	struct stat parent, st;
 	int r;
 
-	/* -EAGAIN: something was renamed at the same moment, and the kernel is not sure. */
+	/* -EAGAIN: a concurrent rename, so the kernel could not verify RESOLVE_BENEATH. */
 	for (int i = 0; i < 100; i++) {
 		r = sys_openat2(dir_fd, name, (unsigned)flags, resolve);
 		if (r != -EAGAIN && r != -EINTR)
@@ -41,8 +41,8 @@ static int open_below(int dir_fd, const char *name, int flags)
 	if (r != -ENOSYS && r != -EPERM)
 		return r == -ELOOP ? -ENOTDIR : r;
 
-	/* A filter around us: one name and O_NOFOLLOW are the same, except for mounts of the same
-	 * filesystem. */
+	/* A seccomp filter around us refuses it. One name with O_NOFOLLOW is equivalent, except for
+	 * mounts of the same filesystem. */
 	r = openat(dir_fd, name, flags);
 	if (r < 0)
 		return errno == ELOOP ? -ENOTDIR : -errno;
@@ -72,7 +72,7 @@ static int chmod_fd(int path_fd, unsigned mode)
 	return chmod(link, (mode_t)(mode & 07777)) < 0 ? -errno : 0;
 }
 
-/* Can we do there what the owner's bits in @need say? Root can whatever the mode is. */
+/* Whether we have the owner's permissions @need. Root has them whatever the mode is. */
 static bool is_open_to_us(int fd, unsigned mode, unsigned need)
 {
 	int how = ((need & 0400) ? R_OK : 0) | ((need & 0200) ? W_OK : 0) |
@@ -311,7 +311,7 @@ int cursor_goto(struct cursor *c, const char *path)
 	return r;
 }
 
-/* Opens a file of ours that is closed to us, and closes it again behind us. */
+/* Opens a file of ours whose mode forbids it: raises the mode, opens, restores the mode. */
 static int open_closed_file(int dir_fd, const char *name, const struct stat *want)
 {
 	int path_fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -344,7 +344,7 @@ int cursor_open_file(const struct cursor *c, const char *name, struct stat *ret_
 
 	if (!is_one_name(name))
 		return -EINVAL;
-	/* Looked at first: opening a device may do something. */
+	/* Checked first: opening a device may have side effects. */
 	if (fstatat(c->fd, name, &before, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (!S_ISREG(before.st_mode))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A place in a directory tree that nobody vouches for.
+ * A position in a directory tree that the guest may have made.
  *
  * Trees may be deeper than a path can be long and than there are descriptors, so a cursor has one
  * descriptor, goes down by name and up by "..", and checks on the way up that it arrives where it
@@ -25,8 +25,8 @@ struct cursor {
 	int root_fd;		     /* O_PATH | O_DIRECTORY of the root */
 	struct cursor_level *levels; /* of all directories above it, and its own */
 	size_t depth, cap;	     /* depth 0 = the root */
-	/* The tree is one of ours: directories that are closed to their owner are opened for the
-	 * visit, and get their mode back. */
+	/* The tree is ours: a directory closed to its owner is opened for the visit, and its mode
+	 * restored. */
 	bool may_open;
 	/* What of the owner's permissions a visit needs: 0500, or 0700 to change things. */
 	unsigned need;

@@ -18,7 +18,7 @@
 struct content {
 	int from, to;
 	struct tree_copy *copy;
-	char *buf;	   /* for filesystems between which the kernel does not copy */
+	char *buf;	   /* where copy_file_range() does not work */
 	bool no_range;	   /* it does not */
 	bool is_truncated; /* it ended at `end` */
 	off_t end;
@@ -55,7 +55,7 @@ static ssize_t copy_some(struct content *c, off_t at, size_t len)
 			return n;
 		if (n < 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO))
 			return -errno;
-		/* 0 is the end, or a filesystem that cannot do it and does not say so. */
+		/* 0 is the end of the file, or a filesystem that silently cannot do it. */
 		if (n < 0)
 			c->no_range = true;
 	}
@@ -156,7 +156,7 @@ int file_copy(int from_fd, int to_fd, const struct stat *from, bool *ret_shared)
 /* --- attributes ---------------------------------------------------------------------------------
  */
 
-#define LAYER_PREFIX "user.overlay."
+#define OVERLAY_PREFIX "user.overlay."
 #define ESCAPED_PREFIX "user.overlay.overlay."
 
 static bool has_prefix(const char *s, const char *prefix)
@@ -204,7 +204,7 @@ static int copy_value(int from_fd, const char *from, int to_fd, const char *to)
 		len = fgetxattr(from_fd, from, value, (size_t)len);
 	}
 	if (len < 0)
-		/* Gone, or longer meanwhile: somebody is at it. */
+		/* Gone, or longer meanwhile: it is being changed. */
 		r = errno == ENODATA || errno == ERANGE ? 0 : -errno;
 	else if (fsetxattr(to_fd, to, value ? value : "", (size_t)len, 0) < 0)
 		r = -errno;
@@ -213,17 +213,17 @@ static int copy_value(int from_fd, const char *from, int to_fd, const char *to)
 }
 
 /* The name it gets on the other side, or NULL if it stays behind. */
-static const char *new_name(const char *name, bool is_layer_from, char *buf, size_t size)
+static const char *new_name(const char *name, bool is_from_upper, char *buf, size_t size)
 {
-	if (!has_prefix(name, LAYER_PREFIX))
+	if (!has_prefix(name, OVERLAY_PREFIX))
 		return name;
-	if (!is_layer_from || !has_prefix(name, ESCAPED_PREFIX))
+	if (!is_from_upper || !has_prefix(name, ESCAPED_PREFIX))
 		return NULL;
-	(void)snprintf(buf, size, LAYER_PREFIX "%s", name + strlen(ESCAPED_PREFIX));
+	(void)snprintf(buf, size, OVERLAY_PREFIX "%s", name + strlen(ESCAPED_PREFIX));
 	return buf;
 }
 
-static int copy_attributes(int from_fd, int to_fd, bool is_layer_from, bool is_layer_to)
+static int copy_attributes(int from_fd, int to_fd, bool is_from_upper, bool is_to_upper)
 {
 	char *list, buf[256]; /* longer names do not exist */
 	ssize_t len = list_names(from_fd, &list);
@@ -235,25 +235,25 @@ static int copy_attributes(int from_fd, int to_fd, bool is_layer_from, bool is_l
 
 		if (!has_prefix(name, "user."))
 			continue;
-		if (!is_layer_to)
-			to = new_name(name, is_layer_from, buf, sizeof(buf));
+		if (!is_to_upper)
+			to = new_name(name, is_from_upper, buf, sizeof(buf));
 		if (!to)
 			continue;
 		r = copy_value(from_fd, name, to_fd, to);
-		/* A place without attributes loses them, but a layer means something by them. */
-		if (r == -EOPNOTSUPP && !is_layer_to)
+		/* A filesystem without attributes loses them; an overlay depends on them. */
+		if (r == -EOPNOTSUPP && !is_to_upper)
 			r = 0;
 	}
 	free(list);
 	return r;
 }
 
-int file_copy_attributes(int from_fd, int to_fd, bool is_layer_from)
+int file_copy_attributes(int from_fd, int to_fd, bool is_from_upper)
 {
-	return copy_attributes(from_fd, to_fd, is_layer_from, false);
+	return copy_attributes(from_fd, to_fd, is_from_upper, false);
 }
 
-int file_copy_layer_attributes(int from_fd, int to_fd)
+int file_copy_upper_attributes(int from_fd, int to_fd)
 {
 	return copy_attributes(from_fd, to_fd, true, true);
 }

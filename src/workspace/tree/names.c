@@ -12,10 +12,10 @@
 #include "workspace/tree/cursor.h"
 #include "workspace/tree/dents.h"
 
-/* A million names of the greatest length. Guests may make more; nobody has to look at them all. */
+/* A million names of the greatest length. Guests may make more; those are an error. */
 #define NAMES_BYTES_MAX ((size_t)256 << 20)
 
-/* offsetof(d_name) of the kernel's record, which is struct dirent of 64-bit C libraries as well. */
+/* offsetof(d_name) in struct linux_dirent64. */
 #define RECORD_HEAD 19
 
 ssize_t dents_read(int dir_fd, struct dents *d)

@@ -2,9 +2,9 @@
 /*
  * Removing trees.
  *
- * Of each directory everything is unlinked while it is read; names of directories in it wait on a
- * stack of bytes and are gone into one after the other. A directory with very many of them is read
- * in several passes, so what waits is bounded by the depth and not by what guests made.
+ * Everything but directories is unlinked while a directory is read. Names of directories are pushed
+ * on a stack and entered one after the other. A directory with very many of them is read in several
+ * passes, so the size of the stack is bounded by the depth and not by what guests made.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -106,7 +106,7 @@ static int begin_level(struct removal *rm)
 	return read_pass(rm);
 }
 
-/* The last name of the current directory's is gone into and empty now, or was never a directory. */
+/* The last name of the current directory was emptied, or was never a directory. */
 static void remove_last(struct removal *rm)
 {
 	struct pass *pass = &rm->passes[rm->at.depth];
@@ -118,8 +118,8 @@ static void remove_last(struct removal *rm)
 		pass->removed_any = true;
 	} else if ((errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR) && rm->first == 0 &&
 		   rm->retries++ < RETRIES_MAX) {
-		/* Others put something into it, its order changed while it was read, or it became a
-		 * directory between two calls: it stays on the stack, to be gone into again. */
+		/* Something was put into it, its order changed while it was read, or it became a
+		 * directory between two calls: it stays on the stack and is entered again. */
 		return;
 	} else if (errno != ENOENT) {
 		failed(rm, errno == EISDIR ? -ESTALE : -errno);
@@ -174,7 +174,7 @@ static int attempt(struct removal *rm, int dir_fd, const char *name)
 	rm->names.len = 0;
 	if (r < 0)
 		return r;
-	/* The directory itself is somebody's; everything below is ours to open. */
+	/* The holding directory keeps its mode; everything below may be opened. */
 	rm->at.may_open = true;
 	rm->at.need = 0700;
 	if (!rm->passes) {
@@ -203,7 +203,7 @@ int tree_remove(int dir_fd, const char *name)
 	if (!rm)
 		return -ENOMEM;
 	rm->at = (struct cursor)CURSOR_INIT;
-	/* -ESTALE: somebody moved directories about while we were in them. From the top again. */
+	/* -ESTALE: directories were moved while we were in them. Start again from the top. */
 	for (int i = 0; i < STALE_MAX; i++) {
 		rm->first = 0;
 		r = attempt(rm, dir_fd, name);

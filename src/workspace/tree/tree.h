@@ -12,17 +12,17 @@
  * removed all the same). */
 int tree_remove(int dir_fd, const char *name);
 
-struct tree_amount {
+struct tree_usage {
 	uint64_t bytes, inodes;
 };
 
-/* What lies in directories below @dir_fd that are closed to their owner, which are opened for the
- * visit. 0 or -errno: somebody changed the tree meanwhile, or it is very large. */
-int tree_locked(int dir_fd, struct tree_amount *ret);
+/* The usage of directories below @dir_fd that are closed to their owner, which are opened for the
+ * visit. 0 or -errno: the tree was changed meanwhile, or it is very large. */
+int tree_closed_usage(int dir_fd, struct tree_usage *ret);
 
 struct tree_copy {
-	/* Layers of an overlay are copied as they are: whiteouts and user.overlay.* attributes. */
-	bool is_layer;
+	/* An upper directory is copied as it is: whiteouts and user.overlay.* attributes. */
+	bool is_upper;
 	bool was_reflinked; /* out: the filesystem shared the blocks of every file with content */
 	uint64_t files, bytes; /* out: entries, and bytes of content (holes left out) */
 	char failed[1024];     /* out: the path, relative, that a failure is about, perhaps cut */
@@ -34,11 +34,11 @@ struct tree_copy {
 /*
  * Copies everything in the directory @from_fd into the empty directory @to_fd: content (holes stay
  * holes, blocks are shared where the filesystem can), modes, times, user.* attributes, links and
- * hard links within the tree. FIFOs, sockets and devices are left out (except whiteouts in layers),
- * and so is what is mounted below it. The directory itself gets mode and times of the other.
- * Everything belongs to us afterwards; set-id bits stay where it did before. What appears or
- * goes away while it is copied is copied or not; what cannot be read is a failure, except in
- * layers, which are opened. 0 or -errno.
+ * hard links within the tree. FIFOs, sockets and devices are left out (except whiteouts in an
+ * upper), and so is what is mounted below it. The directory itself gets mode and times of the
+ * other. Everything belongs to us afterwards; set-id bits stay on files that belonged to us before.
+ * What appears or disappears while it is copied is copied or not. What cannot be read is a failure,
+ * except in an upper directory, whose entries are opened. 0 or -errno.
  */
 int tree_copy(int from_fd, int to_fd, struct tree_copy *copy);
 
@@ -48,10 +48,10 @@ int tree_copy(int from_fd, int to_fd, struct tree_copy *copy);
 int file_copy(int from_fd, int to_fd, const struct stat *from, bool *ret_shared);
 
 /* user.* attributes (without user.overlay.*; names that the guest gave that prefix to are stored
- * escaped in a layer and come back unescaped). @is_layer_from: @from_fd is in an upper layer. */
-int file_copy_attributes(int from_fd, int to_fd, bool is_layer_from);
-/* All user.* attributes as they are, from layer to layer. */
-int file_copy_layer_attributes(int from_fd, int to_fd);
+ * escaped in an upper directory and come back unescaped). @is_from_upper: @from_fd is in one. */
+int file_copy_attributes(int from_fd, int to_fd, bool is_from_upper);
+/* All user.* attributes as they are, from one upper directory to another. */
+int file_copy_upper_attributes(int from_fd, int to_fd);
 
 /* file_copy() that counts in @copy->bytes and asks @copy->progress within large files. */
 int file_copy_counted(int from_fd, int to_fd, const struct stat *from, bool *ret_shared,
