@@ -48,6 +48,14 @@ static inline size_t text_number(char *ret, size_t cap, const char *prefix, uint
 	return append_number(ret, append_text(ret, 0, cap, prefix), cap, number);
 }
 
+static inline bool starts_with(const char *s, const char *prefix)
+{
+	while (*prefix)
+		if (*s++ != *prefix++)
+			return false;
+	return true;
+}
+
 /* Decimal digits, as many as there are; returns what follows them. */
 static inline const char *read_number(const char *s, uint64_t *ret)
 {

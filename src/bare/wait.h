@@ -8,6 +8,9 @@
 
 #include "bare/raw.h"
 
+#define MS ((uint64_t)1000000) /* in nanoseconds */
+#define SECOND (1000 * MS)
+
 #define WAIT_IN 0x1
 #define WAIT_PRI 0x2
 #define WAIT_OUT 0x4
@@ -24,7 +27,7 @@ struct duration { /* struct timespec */
 
 static inline struct duration duration_of(uint64_t ns)
 {
-	return (struct duration){ (long)(ns / 1000000000u), (long)(ns % 1000000000u) };
+	return (struct duration){ (long)(ns / SECOND), (long)(ns % SECOND) };
 }
 
 /* How many are ready, 0 = none in time, or -errno. Without @timeout it waits as long as it takes.
@@ -48,7 +51,7 @@ static inline uint64_t now_ns(void)
 	struct duration now = { 0, 0 };
 
 	raw_syscall(__NR_clock_gettime, 1, RAW_ARG(&now), 0, 0, 0, 0);
-	return (uint64_t)now.sec * 1000000000u + (uint64_t)now.nsec;
+	return (uint64_t)now.sec * SECOND + (uint64_t)now.nsec;
 }
 
 #endif

@@ -34,8 +34,6 @@
 #define CTL_FD 0 /* the supervisor's socket */
 #define EVENTS_MAX 64
 #define NEVER (~(uint64_t)0)
-#define MS ((uint64_t)1000000)
-#define SECOND (1000 * MS)
 
 struct gateway;
 

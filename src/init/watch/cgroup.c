@@ -7,6 +7,7 @@
 #include "bare/raw.h"
 #include "bare/text.h"
 #include "init/procfs.h"
+#include "init/watch/figures.h"
 
 #define TEXT_MAX 1024
 #define PERIOD_US 100000u /* the kernel's default */
@@ -63,11 +64,11 @@ static int group_used(struct init *in, struct used *ret)
 
 /* @now less what was there before and what is our own; 0 if the two clocks disagree, which are not
  * read at once. */
-static uint64_t above(uint64_t now, uint64_t then, uint64_t own_now, uint64_t own_then)
+static uint64_t less_own(uint64_t now, uint64_t then, uint64_t own_now, uint64_t own_then)
 {
 	uint64_t off = then + (own_now - own_then);
 
-	return now > off ? now - off : 0;
+	return above(now, off);
 }
 
 int cgroup_cpu_used(struct init *in, uint64_t *ret_user_us, uint64_t *ret_system_us)
@@ -76,9 +77,9 @@ int cgroup_cpu_used(struct init *in, uint64_t *ret_user_us, uint64_t *ret_system
 
 	if (!group_used(in, &now))
 		return 0;
-	*ret_user_us = above(now.user_us, before.group.user_us, own.user_us, before.own.user_us);
-	*ret_system_us =
-		above(now.system_us, before.group.system_us, own.system_us, before.own.system_us);
+	*ret_user_us = less_own(now.user_us, before.group.user_us, own.user_us, before.own.user_us);
+	*ret_system_us = less_own(now.system_us, before.group.system_us, own.system_us,
+				  before.own.system_us);
 	return 1;
 }
 

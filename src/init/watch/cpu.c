@@ -24,7 +24,6 @@
 #include "init/watch/idle.h"
 #include "init/watch/watch.h"
 
-#define MS ((uint64_t)1000000)
 #define BUSY_NS (4 * MS)
 #define QUIET_NS (20 * MS)
 #define IDLE_NS (50 * MS)  /* what is used until the next look is made up for later */

@@ -22,12 +22,12 @@
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "init/init.h"
+#include "init/watch/figures.h"
 
 #define LEVELS_MAX 8192 /* nothing deeper is counted */
 #define OPEN_MAX 64
 #define ENTRIES_BYTES 4096
 #define TRIES 3
-#define STAT_BLOCK 512u
 #define PAGE 4096u
 #define AHEAD (64u << 10) /* blocks a file may have beyond its end: names, attributes, lists */
 #define ONE_INODE ((uint64_t)1 << 16)

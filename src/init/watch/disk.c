@@ -39,11 +39,10 @@
 #include "init/procfs.h"
 #include "init/tree.h"
 #include "init/watch/dir_usage.h"
+#include "init/watch/figures.h"
 #include "init/watch/idle.h"
 #include "init/watch/unlinked.h"
 
-#define MS ((uint64_t)1000000)
-#define MIB ((uint64_t)1 << 20)
 #define WRITE_BYTES_PER_NS 2 /* one CPU, into the page cache */
 #define WRITE_CPUS_MAX 4     /* more do not write faster to one file system */
 #define INODE_NS 4000	     /* to make a file, on one CPU */
@@ -101,21 +100,6 @@ static struct {
 	int is_blind;	/* something could not be looked into */
 	int is_moving;	/* the file system's use changed during the last count */
 } disk;
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
-static uint64_t most(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
-}
-
-static uint64_t above(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
 
 static struct amount amount_above(struct amount a, struct amount b)
 {

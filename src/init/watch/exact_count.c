@@ -10,7 +10,6 @@
 #include "bare/signals.h"
 #include "bare/wait.h"
 
-#define MS ((uint64_t)1000000)
 #define SLICE_NS (5 * MS)
 #define PATIENCE_NS (400 * MS)
 #define DYING_NS (20 * MS)

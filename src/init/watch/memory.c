@@ -22,12 +22,12 @@
 #include "bare/wait.h"
 #include "init/procfs.h"
 #include "init/tree.h"
+#include "init/watch/figures.h"
 #include "init/watch/idle.h"
 #include "init/watch/shmem.h"
 #include "init/watch/sockets.h"
 
 #define THREADS_MAX 64 /* that are asked in turn */
-#define KIB 1024u
 #define PAGE 4096u
 #define STATUS_MAX 4096
 #define TASK_BYTES (24u << 10) /* kernel stack and descriptors of a task */
@@ -82,11 +82,6 @@ void memory_start(struct init *in)
 	}
 	if (in->limits.memory_bytes)
 		shmem_start(in);
-}
-
-static uint64_t above(uint64_t now, uint64_t before)
-{
-	return now > before ? now - before : 0;
 }
 
 uint64_t memory_disk(struct init *in, int *ret_full)

@@ -25,16 +25,15 @@
 #include "bare/raw.h"
 #include "bare/text.h"
 #include "init/procfs.h"
+#include "init/watch/figures.h"
 
-#define KIB 1024u
 #define OBJECTS 4096	     /* a power of two */
 #define DESCRIPTORS_MAX 8192 /* looked at in one round; more take too long */
 #define THREADS_MAX 4096
 #define MEMINFO_MAX 4096
 #define LINES_BYTES 65536
 #define PLACE_BYTES (16u << 20) /* what may be behind a mapping at least */
-#define STAT_BLOCK 512u
-#define ROUNDS_KEPT 16 /* an idle process is not read in each round */
+#define ROUNDS_KEPT 16		/* an idle process is not read in each round */
 #define NO_BOUND ((uint64_t)1 << 60)
 
 struct object {
@@ -74,11 +73,6 @@ static uint64_t machine_shared(struct init *in)
 static uint64_t dev_key(uint64_t major, uint64_t minor)
 {
 	return major << 32 | minor;
-}
-
-static uint64_t above(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
 }
 
 void shmem_start(struct init *in)
@@ -135,14 +129,6 @@ static struct object *find(uint64_t ino)
 		}
 	}
 	return NULL;
-}
-
-static int starts_with(const char *s, const char *prefix)
-{
-	while (*prefix)
-		if (*s++ != *prefix++)
-			return 0;
-	return 1;
 }
 
 static void look_at_memory_file(struct init *in, const char *path, struct look *look)

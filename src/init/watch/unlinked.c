@@ -21,13 +21,13 @@
 #include "bare/wait.h"
 #include "init/procfs.h"
 #include "init/tree.h"
+#include "init/watch/figures.h"
 
 #define OBJECTS 4096 /* a power of two */
 #define DESCRIPTORS_MAX 8192
 #define THREADS_MAX 4096
 #define LINES_BYTES 65536
 #define TEXT_MAX 4608
-#define STAT_BLOCK 512u
 #define MOMENT_NS 2000000
 #define TRIES 3
 
@@ -88,14 +88,6 @@ static void note_error(struct look *l, int pid, long r)
 {
 	if (r < 0 && r != -ENOENT && r != -ESRCH && pid != l->live->exact_pid && !is_dead(l, pid))
 		l->is_blind = 1;
-}
-
-static int starts_with(const char *s, const char *prefix)
-{
-	while (*prefix)
-		if (*s++ != *prefix++)
-			return 0;
-	return 1;
 }
 
 /* Does @path, as the kernel tells it, lie in a watched directory? */

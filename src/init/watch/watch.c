@@ -25,11 +25,10 @@
 #include "init/watch/cpu.h"
 #include "init/watch/disk.h"
 #include "init/watch/exact_count.h"
+#include "init/watch/figures.h"
 #include "init/watch/idle.h"
 #include "init/watch/memory.h"
 
-#define MS ((uint64_t)1000000)
-#define MIB ((uint64_t)1 << 20)
 #define FILL_BYTES_PER_NS 6  /* one CPU, with huge pages */
 #define FILL_CPUS_MAX 8	     /* more do not write faster to one machine's memory */
 #define WRITE_BYTES_PER_NS 4 /* by code that also computes what it writes */
@@ -58,11 +57,6 @@ static struct {
 	uint64_t newest;     /* pid of the newest process, then */
 	int n_blind;	     /* looks in a row that saw nothing */
 } watch;
-
-static uint64_t least(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
 
 /* A quarter of what the limit may be passed by: the rest is for the time it takes to notice. */
 static uint64_t slack(const struct init *in)
