@@ -19,6 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "workspace/record/record.h"
@@ -153,18 +154,11 @@ static bool take_time(const char **at, struct timespec *ret)
 	return true;
 }
 
-static int hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool take_hex(const char **at, unsigned char *ret, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
-		int high = hex_digit((*at)[0]), low = high < 0 ? -1 : hex_digit((*at)[1]);
+		int high = ascii_hex_value((*at)[0]),
+		    low = high < 0 ? -1 : ascii_hex_value((*at)[1]);
 
 		if (low < 0)
 			return false;
