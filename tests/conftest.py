@@ -47,6 +47,13 @@ def unavailable(reason):
     pytest.skip(reason)
 
 
+def needs(*programs):
+    """For a test that runs these programs."""
+    for program in programs:
+        if not shutil.which(program, path=PATH):
+            unavailable(f"{program} is not installed")
+
+
 def ceiling(seconds):
     """How long something may take at most: generous already, and more so on a slow machine."""
     return seconds * SLOW

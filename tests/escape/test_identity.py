@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from conftest import IS_ROOT, unavailable
+from conftest import IS_ROOT, needs, unavailable
 
 
 def status(data):
@@ -187,6 +187,7 @@ __attribute__((constructor)) static void planted(void)
 
 def test_surroundings_decide_nothing(me, level):
     """Files in the current directory and variables that point there: nothing is loaded or opened."""
+    needs("strace")
     mark = me.out / "planted-ran"
     source = me.write(me.base / "planted.c", PLANTED % mark)
     lib = me.work / "libc.so.6"

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from conftest import needs
 
 SH = "/bin/sh"
 
@@ -272,8 +273,7 @@ def test_home_is_not_believed_blindly(me):
 
 
 def test_new_repository_hint(me):
-    if me.outside(["git", "--version"]).returncode:
-        pytest.skip("git is not installed")
+    needs("git")
     done = me.run(["-w", "."], ["git", "init", "."])
     if done.returncode == 0:
         pytest.fail("git init at the top of a write grant went through")

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import ceiling
+from conftest import ceiling, needs
 
 GIT_ENV = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
@@ -35,6 +35,11 @@ def git(me, *args, **kw):
 def inside(me, script, *opts, level=None, **kw):
     opts = ["-w", me.work, *PASS, *opts]
     return me.run(opts, ["bash", "-c", script], level, env=GIT_ENV, **kw)
+
+
+@pytest.fixture(autouse=True)
+def has_git():
+    needs("git")
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import subprocess
 
 import pytest
 
-from conftest import settles, survivors
+from conftest import needs, settles, survivors
 
 BOUND = 120  # injections per caller and level; the rest of the occurrences is sampled evenly
 
@@ -52,6 +52,7 @@ CALL = re.compile(r"^(\d+) +(?:<\.\.\. )?(\w+)[( ]")
 
 def calls_of_a_clean_run(me, argv, report):
     """[(name, occurrence)] in order, per strace's own counting (over all processes), until the exec."""
+    needs("strace")
     trace = me.base / "trace"
     me.write(trace)
     done = me.outside(["strace", "-f", "-qq", "-o", trace, *argv])

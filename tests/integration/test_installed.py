@@ -11,6 +11,7 @@ import shutil
 import subprocess
 
 import pytest
+from conftest import needs
 
 PREFIX = pathlib.Path(os.environ.get("CORDON_PREFIX", "/nonexistent"))
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -62,6 +63,7 @@ def test_test_builds_are_not_shipped():
 
 @pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-new.1", "cordon-policy.1", "cordon-workspace.1", "libcordon.3"])
 def test_man_page(page):
+    needs("mandoc")
     path = one(f"share/man/man*/{page}")
     out = run(["mandoc", "-T", "utf8", path])
     assert out.returncode == 0 and "NAME" in re.sub(".\b", "", out.stdout)

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import expect, rows, unavailable
+from conftest import expect, needs, rows, unavailable
 
 EVERYDAY = {
     "python3": (["python3", "-c", "import ssl, sqlite3, json, ctypes; print('fine')"], b"fine\n"),
@@ -36,8 +36,7 @@ EVERYDAY = {
 @pytest.mark.parametrize("tool", EVERYDAY)
 def test_everyday_tool(me, level, tool):
     argv, want = EVERYDAY[tool]
-    if not shutil.which(argv[0], path="/usr/bin:/bin"):
-        unavailable(f"{argv[0]} is not installed")
+    needs(argv[0])
     if tool == "whoami" and level == "landlock":
         return  # the host's own user database is seen there, and need not know this user
     done = me.run([], argv, level)

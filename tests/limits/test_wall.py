@@ -3,13 +3,12 @@
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import time
 
 import pytest
-from conftest import survivors, unavailable
+from conftest import needs, survivors
 
 WAYS = ["note", "ignore", "stopped", "session", "double", "hidden", "vfork"]
 
@@ -104,12 +103,10 @@ def test_exit_status_within_the_grace_is_no_excuse(me, level):
 def test_only_clocks_that_nobody_sets(me, level):
     """Every timer and every look at a clock, of the supervisor and of init, over a whole run that times
     out. The guest is known by the time it sleeps."""
-    strace = shutil.which("strace")
-    if not strace:
-        unavailable("no strace")
+    needs("strace")
     log = me.work / "trace"
     calls = "trace=clock_gettime,clock_nanosleep,timerfd_create,timer_create,gettimeofday,time,setitimer,alarm,execve"
-    done = me.outside([strace, "-f", "-qq", "-o", log, "-e", calls, *me.argv(["-t", "300ms"], ["sleep", "20"], level)])
+    done = me.outside(["strace", "-f", "-qq", "-o", log, "-e", calls, *me.argv(["-t", "300ms"], ["sleep", "20"], level)])
     assert done.returncode == 124, done
     lines = [line.split(maxsplit=1) for line in log.read_text().splitlines()]
     guests = {pid for pid, call in lines if "tv_sec=20," in call}

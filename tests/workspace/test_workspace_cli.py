@@ -5,13 +5,12 @@ import json
 import os
 import pty
 import select
-import shutil
 import subprocess
 import time
 
 import pytest
 
-from conftest import ceiling, unavailable
+from conftest import ceiling, needs, unavailable
 
 REALTIME_COARSE = 5  # of linux/time.h; Python has no name for it
 BASE = {"text": "a\nb\nc\n", "gone": "x\n", "sub/old": "moved\n" * 20, "data": b"\0\1\2", "tool": "#!/bin/sh\n"}
@@ -234,8 +233,7 @@ def test_many_refusals_are_counted(desk):
 
 
 def test_remedies_can_be_pasted(desk):
-    if not shutil.which("bash"):
-        unavailable("bash is not installed")
+    needs("bash")
     desk.fill({"a": "a\n"})
     desk.run(r"""ln -s /etc/passwd "$(printf "it's \033 \351\n")"; ln -s /etc/passwd -rf""")
     lines = desk.cli("commit").err.splitlines()[:2]
@@ -297,8 +295,7 @@ def test_discard_of_a_closed_tree(desk):
 
 @pytest.mark.parametrize("where", ["stdout", "file"])
 def test_export_patch(desk, where):
-    if not shutil.which("git"):
-        unavailable("git is not installed")
+    needs("git")
     desk.fill(BASE)
     ws = desk.run(CHANGE)
     copy = desk.me.base / "copy"

@@ -3,12 +3,11 @@
 
 import json
 import os
-import shutil
 import subprocess
 
 import pytest
 
-from conftest import unavailable
+from conftest import needs
 from workspacelib import Desk, assert_same, differences, picture, settle_clock, tree
 
 PROJECT = {f"d{i}/f{j}": f"{i} {j}\n" for i in range(3) for j in range(3)} | {
@@ -267,8 +266,7 @@ def git(desk, *words):
 
 @pytest.fixture
 def repository(desk):
-    if not shutil.which("git", path="/usr/bin:/bin"):
-        unavailable("git is not installed")
+    needs("git")
     for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "one"]):
         git(desk, *words)
     settle_clock(desk.base)

@@ -9,19 +9,13 @@ import zipfile
 
 import pytest
 
-from conftest import unavailable
+from conftest import needs, unavailable
 from workspacelib import assert_same, picture, tree
 
 GIT = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@example.com", "GIT_COMMITTER_NAME": "c",
     "GIT_COMMITTER_EMAIL": "c@example.com", "GIT_CONFIG_GLOBAL": "/dev/null",
 }  # fmt: skip
-
-
-def needs(*programs):
-    for program in programs:
-        if not shutil.which(program, path="/usr/bin:/bin"):
-            unavailable(f"{program} is not installed")
 
 
 class Work:
