@@ -10,7 +10,7 @@
  * `workspace:DIR` (the library with that directory). Prints one JSON object per contender: the
  * samples, and for the library the stamps of its stages.
  *
- * CPU time is that of the whole tree: this program is the subreaper of whatever a command leaves
+ * CPU time is that of the whole tree: this program is the subreaper of what a command leaves
  * behind and collects it off the clock, before the next contender starts.
  *
  * This program links the inside of the library, for inits made ahead (launch/park.c).
@@ -72,7 +72,7 @@ static char process_state(pid_t pid)
 	return paren ? paren[2] : '?';
 }
 
-/* Makes an init and lets it come to rest. */
+/* Makes an init and waits until it is idle. */
 static void park_one(struct bench *b)
 {
 	const struct timespec pause = { 0, 300000 };

@@ -2,14 +2,16 @@
 /*
  * Both ends of the network measurements.
  *
- *	bench_net serve PORT [own-net]    prints ADDRESS:PORT (0 = any free one); ends with its
- *stdin bench_net latency ADDRESS:PORT KIND COUNT PACE_US bench_net down|up ADDRESS:PORT STREAMS MIB
- *	bench_net idle ADDRESS:PORT COUNT         holds so many connections
+ *	bench_net serve PORT [own-net]
+ *	bench_net latency ADDRESS:PORT KIND COUNT PACE_US
+ *	bench_net down|up ADDRESS:PORT STREAMS MIB
+ *	bench_net idle ADDRESS:PORT COUNT
  *
- * All of it over the loopback device. `own-net` makes a net namespace for the server first: there,
- * nobody else has the ports 80 and 443, and the device has an address besides 127.0.0.1, as most
- * connections do not go to localhost. Each client prints one line of JSON and then waits for the
- * end of its stdin, so that whatever carried its bytes can be looked at.
+ * Everything goes over the loopback device. `serve` prints ADDRESS:PORT (0 = any free one) and ends
+ * with its stdin. `own-net` makes a net namespace for the server first: there, the ports 80 and 443
+ * are free, and the device has an address besides 127.0.0.1, because most connections do not go to
+ * localhost. `idle` keeps COUNT connections open. Each client prints one line of JSON and then
+ *waits for the end of its stdin, so that the gateway can be measured meanwhile.
  *
  * The first byte that a client sends says what it wants; those of TLS and HTTP are their own.
  */

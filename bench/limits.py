@@ -82,7 +82,7 @@ def bench_programs(b, found):
 
 
 def cpu_ns(pid):
-    """CPU time of any process, from its clock: to the nanosecond, and nobody is refused it."""
+    """CPU time of any process, from its clock: to the nanosecond, readable for every user."""
     try:
         return time.clock_gettime_ns((~pid << 3) | 2)
     except OSError:

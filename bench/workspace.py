@@ -195,7 +195,7 @@ def bench_inside(b, trees, found):
                             way, []).extend(part)
     for kept, unit in ((wall, "wall"), (cpu, "CPU time")):
         for when in (AGAIN, FIRST):
-            for r in kept[when].values():  # in one order, whoever came first
+            for r in kept[when].values():  # always in the same order
                 r.update({way: r.pop(way) for way in found})
             names, rows = inside_rows(kept[when])
             report.table(f"Programs in a workspace, {when}: {unit}",

@@ -183,6 +183,16 @@ def test_source_files_that_are_named_exist(page):
     assert missing == []
 
 
+@pytest.mark.skipif(not (ROOT / "src").exists(), reason="a staged tree has no sources")
+def test_every_room_is_in_the_architecture_with_its_tier():
+    rooms = re.findall(r'^    "([\w/]+)": (\d),$', text_of("tools/check-layers.py"), re.M)
+    assert len(rooms) > 20
+    rows = dict(re.findall(r"^\| (\d) \|(.*?)\|", text_of("docs/architecture.md"), re.M))
+    for room, tier in rooms:
+        parent, _, name = room.rpartition("/")
+        assert any(f"`{word}`" in rows[tier] for word in (room, parent, f"{parent}/*", name)), room
+
+
 def test_tests_named_in_the_threat_model_exist():
     names = set(re.findall(r"`(tests/[\w/.]+)`", text_of("docs/threat-model.md")))
     assert len(names) > 10
