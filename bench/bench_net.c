@@ -11,7 +11,7 @@
  * with its stdin. `own-net` makes a net namespace for the server first: there, the ports 80 and 443
  * are free, and the device has an address besides 127.0.0.1, because most connections do not go to
  * localhost. `idle` keeps COUNT connections open. Each client prints one line of JSON and then
- *waits for the end of its stdin, so that the gateway can be measured meanwhile.
+ * waits for the end of its stdin, so that the gateway can be measured meanwhile.
  *
  * The first byte that a client sends says what it wants; those of TLS and HTTP are their own.
  */
