@@ -215,7 +215,7 @@ static int refuse_part(const char *path, const struct stat *st, const struct own
 
 /* Opens tmp or home. @mode: of a new one, and restored if a run has changed it. */
 static int open_part(const struct run_private *p, const char *name, mode_t mode,
-		     const struct owner *owner, bool make, struct plan_own_dir *ret,
+		     const struct owner *owner, bool make, struct plan_private_dir *ret,
 		     struct cordon_error *err)
 {
 	const int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;

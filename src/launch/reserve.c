@@ -81,7 +81,7 @@ static int reserve(const struct reserved_name *name, const char *text)
 }
 
 /* The lock comes first: while a run has it, no other removes a placeholder. */
-static int lock_dir(const struct plan_hold *from, struct reserved_name *name)
+static int lock_dir(const struct plan_reserved *from, struct reserved_name *name)
 {
 	name->dir_fd = sys_openat(from->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
 	if (name->dir_fd < 0)
@@ -134,7 +134,7 @@ static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, i
 		     : 0;
 }
 
-static int refuse(const struct plan_hold *from, int error, struct cordon_error *err)
+static int refuse(const struct plan_reserved *from, int error, struct cordon_error *err)
 {
 	int r = cordon_err(err, error == EEXIST ? CORDON_E_STATE : CORDON_E_PATH, error,
 			   "cannot keep '%s' from being created", from->path);
@@ -149,16 +149,16 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 {
 	int r;
 
-	if (plan->n_holds == 0)
+	if (plan->n_reserved == 0)
 		return 0;
-	if (plan->n_holds > JANITOR_NAMES_MAX)
+	if (plan->n_reserved > JANITOR_NAMES_MAX)
 		return cordon_err(err, CORDON_E_POLICY, 0,
 				  "too many names that do not exist have to be protected");
-	ret->v = calloc(plan->n_holds, sizeof(*ret->v));
+	ret->v = calloc(plan->n_reserved, sizeof(*ret->v));
 	if (!ret->v)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	for (size_t i = 0; i < plan->n_holds; i++) {
-		const struct plan_hold *from = &plan->holds[i];
+	for (size_t i = 0; i < plan->n_reserved; i++) {
+		const struct plan_reserved *from = &plan->reserved[i];
 		struct reserved_name *name = &ret->v[i];
 
 		name->dir_fd = -1;
@@ -171,10 +171,10 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 			return refuse(from, -r, err);
 	}
 	r = start_janitor(l, ret, init_pid_fd, err);
-	for (size_t i = 0; i < plan->n_holds && r == 0; i++) {
-		r = reserve(&ret->v[i], plan->holds[i].text);
+	for (size_t i = 0; i < plan->n_reserved && r == 0; i++) {
+		r = reserve(&ret->v[i], plan->reserved[i].text);
 		if (r < 0)
-			r = refuse(&plan->holds[i], -r, err);
+			r = refuse(&plan->reserved[i], -r, err);
 	}
 	return r;
 }

@@ -415,8 +415,8 @@ void result_fill(struct cordon_run *run)
 	    !run->error_set) {
 		res->layers = (const char *const *)run->plan->layers;
 		res->missing = (const char *const *)run->plan->missing;
-		res->limits = run->plan->held;
-		res->n_limits = run->plan->n_held;
+		res->limits = run->plan->enforced;
+		res->n_limits = run->plan->n_enforced;
 		fill_limits(run);
 		gateway_account(run);
 	}

@@ -110,7 +110,7 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 static int take_parked(struct cordon_run *run, const struct cordon_policy *policy,
 		       struct cordon_error *err)
 {
-	int fits = plan_has_base(run->plan, run->parked.plan), r;
+	int fits = plan_has_common(run->plan, run->parked.plan), r;
 	int had_cgroup = run->parked.spawned.cgroup.dir_fd >= 0;
 
 	if (fits) {

@@ -3,9 +3,9 @@
  * From a policy to a plan: everything a run needs, resolved against this machine.
  *
  * plan_build() opens each granted object once, by descriptor, and writes down what it is (device
- * and inode) and where it lies; whoever carries out the plan uses that very object or fails. The
- * outcome is one flat block for init (plan_format.h) and the few things only the supervisor can do:
- * the descriptors that become detached mounts, and the names that have to be held by a placeholder.
+ * and inode) and where it lies; init uses that very object or fails. The outcome is one flat block
+ * for init (plan_format.h) and the few things only the supervisor can do: the descriptors that
+ * become detached mounts, and the names that have to be reserved by a placeholder.
  *
  * Order of the steps in the block (level namespaces): root and system directories, /etc, /proc and
  * /dev, private directories, then grants, pins and masks with each path after all its ancestors, so
@@ -38,7 +38,7 @@ struct plan_input {
 	/* Level landlock: a directory of mode 0700 the launcher made for this run, with a directory
 	 * "home" in it. */
 	const char *tmpdir;
-	bool has_cgroup;     /* one of the run's own holds memory and tasks, tells CPU time ... */
+	bool has_cgroup;     /* the run's own limits memory and tasks, counts CPU time ... */
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
 	const struct plan_workspace *workspace; /* NULL = none */
 	const struct plan_private *private_dir; /* NULL = none */
@@ -62,7 +62,7 @@ struct plan_workspace {
 };
 
 /* One of the two directories of a private directory. */
-struct plan_own_dir {
+struct plan_private_dir {
 	const char *path; /* real */
 	int fd;		  /* O_PATH, borrowed; -1 = it is not there (a plan that is only shown) */
 	dev_t dev;
@@ -72,10 +72,10 @@ struct plan_own_dir {
 /* The directory that keeps /tmp and home between runs. */
 struct plan_private {
 	const char *dir; /* real path */
-	struct plan_own_dir tmp, home;
+	struct plan_private_dir tmp, home;
 };
 
-/* Limits that somebody has to watch; 0 = none, unless said otherwise. */
+/* Limits that init or the supervisor enforces; 0 = none, unless said otherwise. */
 struct plan_limits {
 	uint64_t wall_ms;
 	int64_t output_bytes;	 /* -1 = not set */
@@ -84,7 +84,7 @@ struct plan_limits {
 	uint64_t grace_ms;
 	uint64_t memory_bytes;
 	uint64_t cpu_milli, cpu_time_ms;
-	uint64_t procs;	       /* what the kernel holds the tree to */
+	uint64_t procs;	       /* the kernel allows the tree no more */
 	uint64_t end_at_procs; /* the run is ended beyond it */
 	uint64_t disk_bytes;   /* what the tmpfs lets the command have */
 	/* Of workspace and private directory; the run is ended beyond it. */
@@ -92,11 +92,11 @@ struct plan_limits {
 };
 
 /*
- * A name that does not exist yet and must not come into being: the launcher holds it with a
+ * A name that does not exist yet and must not come into being: the launcher reserves it with a
  * placeholder (placeholder.h) before init runs and removes that after the run. If the name exists
  * by then, planning has to be repeated.
  */
-struct plan_hold {
+struct plan_reserved {
 	int dir_fd;	  /* O_PATH; owned by the plan */
 	const char *name; /* one component */
 	const char *path; /* full path, for messages */
@@ -118,8 +118,8 @@ struct plan {
 	int *mount_fds; /* O_PATH, owned by the plan; [i] becomes the detached mount of fd_index i
 			 */
 	size_t n_mount_fds;
-	struct plan_hold *holds;
-	size_t n_holds;
+	struct plan_reserved *reserved;
+	size_t n_reserved;
 	struct git_repo
 		*repos; /* for the launcher to look at; its descriptors belong to the plan */
 	size_t n_repos;
@@ -132,15 +132,15 @@ struct plan {
 	const char **layers;  /* for the receipt; NULL-terminated */
 	const char **missing; /* for the receipt; NULL-terminated */
 	struct plan_limits limits;
-	struct cordon_held *held;
-	size_t n_held;
+	struct cordon_held *enforced;
+	size_t n_enforced;
 	const struct gateway_config *gateway; /* NULL = no network beyond the sandbox's own */
 	struct plan_publish *publish;
 	size_t n_publish;
 };
 
-/* Before there is a plan: the limits that a control group could hold, and whether one is wanted for
- * them (one is not free). Looks at policy, options, level and machine only. */
+/* Before there is a plan: the limits that a control group could enforce, and whether one is wanted
+ * for them (one is not free). Looks at policy, options, level and machine only. */
 void plan_tree_limits(const struct plan_input *input, struct plan_limits *ret);
 bool plan_wants_cgroup(const struct plan_input *input, bool has_cpu);
 
@@ -155,8 +155,8 @@ void plan_free(struct plan *plan);
 /* The whole plan, readable; the caller frees *ret with free(). */
 int plan_to_json(const struct plan *plan, int pretty, char **ret, struct cordon_error *err);
 
-/* Does @plan begin with the very steps and identity that an init parked with @base has? */
-bool plan_has_base(const struct plan *plan, const struct plan *base);
+/* Does @plan begin with the very steps and identity that an init parked with @parked has? */
+bool plan_has_common(const struct plan *plan, const struct plan *parked);
 
 const char *plan_op_name(unsigned type);
 

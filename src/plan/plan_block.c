@@ -107,7 +107,7 @@ static size_t lay_out(const struct build *b, struct plan_header *h, size_t strin
 	size_t size = sizeof(*h);
 
 	h->n_ops = (uint32_t)b->n_steps;
-	h->n_common_ops = (uint32_t)b->n_base_steps;
+	h->n_common_ops = (uint32_t)b->n_common_steps;
 	h->ops_off = (uint32_t)size;
 	size += b->n_steps * sizeof(struct plan_op);
 	h->argv_off = (uint32_t)size;

@@ -127,7 +127,7 @@ static bool has_layer(const struct build *b, const char *name)
 			return *end == '\0';
 		return false;
 	}
-	/* Not a mechanism of its own, but mounts that only a mount namespace can have. */
+	/* Not a mechanism of its own: it needs a mount namespace. */
 	if (strcmp(name, "protect") == 0)
 		return b->policy->protect != 0 && b->in->level == PLAN_LEVEL_NAMESPACES;
 	return strlist_has(&b->layers, name);
@@ -142,7 +142,7 @@ static int check_required(struct build *b)
 		if (has_layer(b, name))
 			continue;
 		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-			       "the required layer '%s' is not to be had", name);
+			       "the required layer '%s' is not available", name);
 		if (strncmp(name, "landlock", 8) == 0)
 			cordon_err_hint(b->err,
 					"this kernel has Landlock ABI %d; a newer kernel or "
@@ -188,7 +188,7 @@ static int build_namespaces(struct build *b)
 {
 	int r = plan_system_view(b);
 
-	b->n_base_steps = b->n_steps;
+	b->n_common_steps = b->n_steps;
 	if (r == 0)
 		r = plan_private_steps(b);
 	if (r == 0 && b->is_commands)
@@ -196,7 +196,7 @@ static int build_namespaces(struct build *b)
 	if (r == 0)
 		r = plan_choose_start_dir(b);
 	if (r == 0)
-		r = plan_place(b);
+		r = plan_layout(b);
 	if (r == 0)
 		plan_private_mark(b);
 	return r;
@@ -216,7 +216,7 @@ static int build_landlock(struct build *b)
 	if (r == 0)
 		r = plan_expand_for_landlock(b);
 	if (r == 0)
-		r = plan_place_rules(b);
+		r = plan_layout_rules(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
 	if (r == 0 && !b->in->is_self)
@@ -275,15 +275,15 @@ static void hand_over(struct build *b)
 	}
 	b->plan->mount_fds = b->mount_fds;
 	b->plan->n_mount_fds = b->n_mount_fds;
-	b->plan->holds = b->holds;
-	b->plan->n_holds = b->n_holds;
+	b->plan->reserved = b->reserved;
+	b->plan->n_reserved = b->n_reserved;
 	b->plan->repos = b->repos;
 	b->plan->n_repos = b->n_repos;
 	b->plan->covered = b->covered.v;
 	b->plan->n_covered = b->covered.n;
 	b->plan->cwd = b->cwd_real;
-	b->plan->held = b->held;
-	b->plan->n_held = b->n_held;
+	b->plan->enforced = b->enforced;
+	b->plan->n_enforced = b->n_enforced;
 	b->plan->publish = b->publish;
 	b->plan->n_publish = b->n_publish;
 }
@@ -317,8 +317,8 @@ void plan_free(struct plan *plan)
 		return;
 	for (size_t i = 0; i < plan->n_mount_fds; i++)
 		close(plan->mount_fds[i]);
-	for (size_t i = 0; i < plan->n_holds; i++)
-		close(plan->holds[i].dir_fd);
+	for (size_t i = 0; i < plan->n_reserved; i++)
+		close(plan->reserved[i].dir_fd);
 	for (size_t i = 0; i < plan->n_repos; i++) {
 		close(plan->repos[i].git_fd);
 		close(plan->repos[i].work_fd);

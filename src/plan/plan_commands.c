@@ -33,7 +33,7 @@ static bool has_file(const struct discover_exec_file *files, size_t n, const cha
 int plan_collect_commands(struct build *b, const struct discover_input *in)
 {
 	const struct strlist *list = &b->policy->commands;
-	/* A program that runs already, and what executes nothing, have no need to be started. */
+	/* The calling process runs already, and serving files executes nothing. */
 	const bool has_own = !b->in->is_self && !b->in->options->files;
 	const char *const own[] = { has_own ? b->in->options->argv[0] : NULL };
 	struct discover_exec_file *files = NULL;
@@ -53,7 +53,7 @@ int plan_collect_commands(struct build *b, const struct discover_input *in)
 	if (list->n > 0) {
 		r = discover_prefix_for_commands(b->arena, in, list->v, list->n, &b->exec_files,
 						 &b->n_exec_files, b->err);
-		/* A name in the list that leads nowhere is the policy's mistake. */
+		/* A listed command that does not exist is an error in the policy. */
 		if (r == -CORDON_E_NOT_FOUND || r == -CORDON_E_NOT_EXECUTABLE) {
 			if (b->err)
 				b->err->code = CORDON_E_POLICY;
@@ -138,10 +138,10 @@ int plan_split_tree(struct build *b, const char *tree, unsigned step_type)
 	return r;
 }
 
-/* Does the system part of the view already hold @path, so that a rule on it is enough? */
+/* Is @path already in the system part of the view, so that a rule on it is enough? */
 static bool is_system_file(const struct build *b, const char *path)
 {
-	return b->in->level == PLAN_LEVEL_LANDLOCK || plan_in_base(b, path);
+	return b->in->level == PLAN_LEVEL_LANDLOCK || plan_in_common(b, path);
 }
 
 static int allow_file(struct build *b, const char *path)
@@ -172,8 +172,9 @@ int plan_command_rules(struct build *b)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && b->in->level == PLAN_LEVEL_NAMESPACES && i < b->n_base; i++) {
-		const char *path = b->base[i].path;
+	for (size_t i = 0; r == 0 && b->in->level == PLAN_LEVEL_NAMESPACES && i < b->n_common;
+	     i++) {
+		const char *path = b->common[i].path;
 
 		if (strcmp(path, "/usr") == 0)
 			r = plan_split_tree(b, path, PLAN_OP_RULE);

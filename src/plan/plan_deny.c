@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fs.deny: what nobody inside may see, also within grants.
+ * fs.deny: what the guest may not see, even within grants.
  *
  * At level namespaces the object is covered by a mount. A denied link hides both itself and what it
- * points to. A denied name that does not exist is held by a placeholder for the time of the run, so
- * that it cannot come into being behind the cover.
+ * points to. A denied name that does not exist is reserved by a placeholder during the run, so that
+ * it cannot come into being behind the cover.
  *
  * Landlock alone knows no "except": there, a tree with something denied in it is granted name by
  * name, without the denied one (and so without the right to list the directories above it). That

@@ -199,20 +199,20 @@ static void put_limits(struct json_writer *w, const struct plan *plan, const str
 	for (uint32_t i = 0; i < h->n_rlimits; i++)
 		json_uint(w, rlimit_names[h->rlimits[i].resource], h->rlimits[i].hard);
 	json_open_object(w, "held_by");
-	for (size_t i = 0; i < plan->n_held; i++)
-		json_string(w, plan->held[i].limit, plan->held[i].by);
+	for (size_t i = 0; i < plan->n_enforced; i++)
+		json_string(w, plan->enforced[i].limit, plan->enforced[i].by);
 	json_close_object(w);
 	json_close_object(w);
 }
 
-static void put_holds(struct json_writer *w, const struct plan *plan)
+static void put_reserved(struct json_writer *w, const struct plan *plan)
 {
 	json_open_array(w, "holds");
-	for (size_t i = 0; i < plan->n_holds; i++) {
+	for (size_t i = 0; i < plan->n_reserved; i++) {
 		json_open_object(w, NULL);
-		json_string(w, "path", plan->holds[i].path);
-		if (plan->holds[i].text)
-			json_string(w, "text", plan->holds[i].text);
+		json_string(w, "path", plan->reserved[i].path);
+		if (plan->reserved[i].text)
+			json_string(w, "text", plan->reserved[i].text);
 		json_close_object(w);
 	}
 	json_close_array(w);
@@ -246,7 +246,7 @@ int plan_to_json(const struct plan *plan, int pretty, char **ret, struct cordon_
 	for (uint32_t i = 0; i < h->n_ops; i++)
 		put_op(&w, h, plan_ops(h) + i);
 	json_close_array(&w);
-	put_holds(&w, plan);
+	put_reserved(&w, plan);
 	json_close_object(&w);
 	text = strbuf_take(&out);
 	if (!text)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who the command is and what it finds in its environment: home, user, variables, ids, limits. */
+/* The command's identity and environment: home, user, variables, ids. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,7 +48,7 @@ static bool line_uid(const char *line, unsigned long *ret)
 	return errno == 0 && *end == ':';
 }
 
-bool plan_holds_home(const struct build *b, const char *dir)
+bool plan_contains_home(const struct build *b, const char *dir)
 {
 	char home[PATH_MAX];
 	const char *s;
@@ -59,8 +59,7 @@ bool plan_holds_home(const struct build *b, const char *dir)
 	for (const char *line = b->passwd; *line; line = next_line(line)) {
 		size_t len = passwd_field(line, 5, &s);
 
-		/* Accounts of services live in /var/lib and the like, and nobody's in /nonexistent.
-		 */
+		/* Service accounts have /var/lib and the like, or /nonexistent. */
 		if (!line_uid(line, &uid) || (uid != 0 && (uid < 1000 || uid >= 60000)))
 			continue;
 		if (len < 2 || len >= sizeof(home) || *s != '/')

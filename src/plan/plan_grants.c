@@ -2,13 +2,13 @@
 /*
  * From the paths of the policy to opened objects.
  *
- * Links. What a grant means must not be up to the command: an earlier run may have left `ws/sub` as
+ * Links. The command must not decide what a grant means: an earlier run may have left `ws/sub` as
  * a link to somewhere else. So a write grant may go through no link except those that belong to the
  * system (owned by root and directly in the root directory or one level below it), and a read
  * grant through none that lies inside a write grant of the same run. The message names the target,
  * which can be granted by its own name.
  *
- * Not granted by anyone: /proc, /sys and /dev (the sandbox has its own), and writing to "/".
+ * Cannot be granted: /proc, /sys and /dev (the sandbox has its own), and writing to "/".
  */
 #include <dirent.h>
 #include <errno.h>
@@ -129,8 +129,7 @@ static int check_object(struct build *b, const struct grant *g)
 		return refuse(b, g, "it is a FIFO",
 			      "its other end lies outside the sandbox; pass data through stdin");
 	if (S_ISSOCK(g->type))
-		return refuse(b, g, "it is a socket",
-			      "whoever listens there acts outside the sandbox");
+		return refuse(b, g, "it is a socket", "its server acts outside the sandbox");
 	if (!S_ISDIR(g->type) && !S_ISREG(g->type))
 		return refuse(b, g, "it is a device", NULL);
 	return 0;
@@ -158,7 +157,7 @@ static int refuse_link(struct build *b, const struct grant *g, const struct plan
 	return r;
 }
 
-/* The path that was typed goes through links: are they ones that nobody inside can have made? */
+/* The path goes through links: could the guest have made one of them? */
 static int check_links(struct build *b, const char *path, const struct grant *g)
 {
 	struct resolved r;
@@ -197,7 +196,7 @@ static int keep_grant(struct build *b, struct grant *g, struct grant **ret)
 		return -CORDON_E_POLICY;
 	}
 	if (same) {
-		/* Writing includes reading; what was asked for by name counts as that. */
+		/* Writing includes reading; an explicit grant takes precedence over a default. */
 		same->write |= g->write;
 		if (g->origin > same->origin)
 			same->origin = g->origin;
@@ -310,7 +309,7 @@ static int add_explicit(struct build *b, const char *typed, bool write)
 	r = plan_add_grant(b, typed, GRANT_EXPLICIT, write, &g);
 	if (r < 0 || !g)
 		return r;
-	/* A preset says "." and means a project. */
+	/* A preset grants "." and expects a project there. */
 	if (write && typed[0] != '/' && plan_is_within(g->real, b->home_real)) {
 		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", typed);
 		cordon_err_hint(b->err,
@@ -325,7 +324,7 @@ static int add_explicit(struct build *b, const char *typed, bool write)
 	return r;
 }
 
-/* The view has its own of these; a default must not replace them by the host's. */
+/* The view has its own of these; a default grant must not replace them by the host's. */
 static bool contains_own_place(const char *dir)
 {
 	static const char *const own[] = { "/tmp",  "/var/tmp", "/etc",	   "/run",
@@ -369,7 +368,8 @@ static bool is_cwd_grantable(const struct build *b)
 	const char *dir = b->cwd_real;
 
 	return strcmp(dir, "/") != 0 && !is_kernel_place(dir) && !contains_own_place(dir) &&
-	       !plan_holds_home(b, dir) && faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) == 0;
+	       !plan_contains_home(b, dir) &&
+	       faccessat(AT_FDCWD, dir, R_OK | X_OK, AT_EACCESS) == 0;
 }
 
 /* The caller's directory is granted for reading unless that would show a home or too much. */
@@ -452,8 +452,7 @@ static int grant_program(struct build *b)
 					   .home = b->home_real };
 	int r;
 
-	/* Nothing is executed; but what the allow-list opens and closes is as it is for commands.
-	 */
+	/* Nothing is executed, but the allow-list restricts files in the same way. */
 	if (b->in->options->files)
 		return b->is_commands ? plan_collect_commands(b, &in) : 0;
 	r = name ? discover_program(b->arena, &in, &b->program, b->err) : 0;
@@ -496,13 +495,13 @@ int plan_collect_grants(struct build *b)
 	return r;
 }
 
-/* -C: has to lie in something that is there inside. */
+/* -C: the directory must be visible inside. */
 static int check_start_dir(struct build *b)
 {
 	const char *typed = b->policy->cwd;
 	char path[PATH_MAX];
 	struct resolved res;
-	const struct plan_own_dir *dir;
+	const struct plan_private_dir *dir;
 	const char *rest;
 	int r = path_normalise(b->cwd, typed, path, sizeof(path));
 
@@ -512,7 +511,7 @@ static int check_start_dir(struct build *b)
 	}
 	if (r >= 0)
 		r = plan_resolve(b, path, &res);
-	/* What an earlier run made is there; if nothing is, entering it fails. */
+	/* An earlier run may have made it; if not, entering it fails. */
 	if (r >= 0 && plan_in_workspace(b, res.real)) {
 		b->start_dir = plan_workspace_path(
 			b, res.missing ? plan_join(b, res.real, res.missing) : res.real);

@@ -11,7 +11,7 @@
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
  *	plan_protect.c	protected names -> marks
  *	plan_view.c	the system part of the view -> steps
- *	plan_place.c	grants and marks, ancestors first -> steps
+ *	plan_layout.c	grants and marks, ancestors first -> steps
  *	plan_block.c	steps -> the flat block
  */
 #ifndef PLAN_PLAN_INTERNAL_H
@@ -64,7 +64,7 @@ struct grant {
 	ino_t ino;
 };
 
-/* What has to hold at one path inside the view. The order is the precedence at equal paths. */
+/* What is enforced at one path inside the view. The order is the precedence at equal paths. */
 enum mark_kind {
 	MARK_PIN,	/* cannot be renamed */
 	MARK_READ_ONLY, /* and cannot be changed */
@@ -77,14 +77,14 @@ struct mark {
 	int kind; /* enum mark_kind */
 	bool is_file;
 	struct grant *grant;
-	/* The name does not exist: hold it with a placeholder of this content. */
-	const char *hold_text;
-	bool is_held, is_deny;
+	/* The name does not exist: reserve it with a placeholder of this content. */
+	const char *placeholder_text;
+	bool is_reserved, is_deny;
 	size_t order; /* of several with the same path and kind, the first one counts */
 };
 
 /* Where a mount of the system part of the view lies. */
-struct base_mount {
+struct common_mount {
 	const char *path;
 };
 
@@ -115,18 +115,18 @@ struct build {
 	size_t n_marks, cap_marks;
 	struct step *steps;
 	size_t n_steps, cap_steps;
-	size_t n_base_steps; /* of the system part of the view */
-	struct base_mount *base;
-	size_t n_base, cap_base;
+	size_t n_common_steps; /* of the system part of the view */
+	struct common_mount *common;
+	size_t n_common, cap_common;
 	struct strlist made; /* directories and links of the root tmpfs */
 	struct strlist notes, layers, missing, env;
-	struct plan_hold *holds;
-	size_t n_holds, cap_holds;
+	struct plan_reserved *reserved;
+	size_t n_reserved, cap_reserved;
 	struct strlist covered;
 	struct git_repo *repos;
 	size_t n_repos, cap_repos;
-	struct cordon_held *held;
-	size_t n_held, cap_held;
+	struct cordon_held *enforced;
+	size_t n_enforced, cap_enforced;
 	int *mount_fds;
 	size_t n_mount_fds, cap_mount_fds;
 	struct plan_publish *publish;
@@ -154,7 +154,7 @@ int plan_build_env(struct build *b);
 int plan_build_ids(struct build *b, struct plan_header *h);
 int plan_env_set(struct build *b, const char *name, const char *value);
 /* Is @dir, a real path, a home directory or does it contain one? */
-bool plan_holds_home(const struct build *b, const char *dir);
+bool plan_contains_home(const struct build *b, const char *dir);
 
 /* plan_limits.c */
 int plan_build_limits(struct build *b, struct plan_header *h);
@@ -235,10 +235,10 @@ int plan_private_rules(struct build *b);
 int plan_hide_private(struct build *b);
 /* Does @path, as the command says it, lie in what is kept? 1 = yes: *ret_rest is the part of it
  * below *ret_dir. */
-int plan_in_private(const struct build *b, const char *path, const struct plan_own_dir **ret_dir,
-		    const char **ret_rest);
-/* The command's path, if it names a file that an earlier run left: where it lies for us, and
- * *ret_seen for the command. NULL = it is to be looked for as always. */
+int plan_in_private(const struct build *b, const char *path,
+		    const struct plan_private_dir **ret_dir, const char **ret_rest);
+/* The command's path, if it names a file of an earlier run in the private directory: where that
+ * lies for us, and *ret_seen for the command. NULL = look it up as usual. */
 const char *plan_private_command(struct build *b, const char *command, const char **ret_seen);
 
 /* plan_mark.c */
@@ -256,11 +256,11 @@ int plan_make_parents(struct build *b, const char *path);
 /* What the command may do in directories of its own. */
 uint64_t plan_private_rights(const struct build *b);
 bool plan_is_denied(const struct build *b, const char *path);
-bool plan_in_base(const struct build *b, const char *path);
+bool plan_in_common(const struct build *b, const char *path);
 
-/* plan_place.c */
-int plan_place(struct build *b);
-int plan_place_rules(struct build *b);
+/* plan_layout.c */
+int plan_layout(struct build *b);
+int plan_layout_rules(struct build *b);
 
 #define RIGHTS_READ (LL_FS_READ_FILE | LL_FS_READ_DIR)
 #define RIGHTS_RUN (RIGHTS_READ | LL_FS_EXECUTE)

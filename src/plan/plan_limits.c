@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits: what each one is held by on this machine, and the refusal where nothing holds it.
+ * Limits: what enforces each one on this machine, and the refusal where nothing does.
  *
- * The kernel holds the limits of single processes (resource limits) and of the private directories
- * (the size of a tmpfs). Those of the whole tree are held by a cgroup where the caller has one
- * delegated, and by init's watch where not. CPU time is ended by init in both cases; with a cgroup
- * the kernel adds it up.
+ * The kernel enforces the limits of single processes (resource limits) and of the private
+ * directories (the size of a tmpfs). Those of the whole tree are enforced by a cgroup where the
+ * caller has one delegated, and otherwise by init's watch. At the CPU time limit init ends the run
+ * in both cases; with a cgroup the kernel adds the time up.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 #define VIEW_INODES 1024u
 #define BYTES_PER_INODE 4096u
 
-/* For callers who do not say. */
+/* For callers that set none. */
 #define DEFAULT_WALL_MS 30000
 #define DEFAULT_MEMORY ((uint64_t)256 << 20)
 
@@ -31,29 +31,29 @@
 #define BY_RLIMIT "rlimit"
 #define BY_NOTHING "none"
 
-static int hold(struct build *b, const char *limit, const char *by)
+static int enforce(struct build *b, const char *limit, const char *by)
 {
-	struct cordon_held *held = PLAN_ADD(b, held, n_held, cap_held);
+	struct cordon_held *enforced = PLAN_ADD(b, enforced, n_enforced, cap_enforced);
 
-	if (!held)
+	if (!enforced)
 		return plan_nomem(b);
-	held->limit = limit;
-	held->by = by;
+	enforced->limit = limit;
+	enforced->by = by;
 	return 0;
 }
 
-/* Nothing here can hold @limit: a refusal, unless the policy says that it may be so. */
-static int cannot_hold(struct build *b, const char *limit, const char *why, const char *by)
+/* Nothing here can enforce @limit: a refusal, unless the policy accepts that. */
+static int cannot_enforce(struct build *b, const char *limit, const char *why, const char *by)
 {
 	if (!strlist_has(&b->policy->best_effort, limit)) {
 		cordon_err(b->err, CORDON_E_UNSUPPORTED, 0, "limits.%s cannot be enforced here: %s",
 			   limit, why);
 		return cordon_err_hint(b->err, "to run without it: --best-effort %s", limit);
 	}
-	return hold(b, limit, by);
+	return enforce(b, limit, by);
 }
 
-/* A limit can be lowered by anyone and raised by nobody but root. */
+/* Anyone can lower a limit; only root can raise it. */
 static void put_limit(struct plan_header *h, int resource, uint64_t value)
 {
 	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits++];
@@ -65,8 +65,8 @@ static void put_limit(struct plan_header *h, int resource, uint64_t value)
 	limit->soft = limit->hard = value;
 }
 
-/* CPU time of the calling process and of each that it starts. It was not born now: what it has used
- * is not counted. At the limit it is told (SIGXCPU), a second later it is over. */
+/* CPU time of the calling process and of each that it starts. What it has used before does not
+ * count. At the limit it gets SIGXCPU, and a second later it is killed. */
 static void limit_own_cpu(struct build *b, struct plan_header *h)
 {
 	struct plan_rlimit *limit = &h->rlimits[h->n_rlimits];
@@ -89,22 +89,22 @@ static int limit_procs(struct build *b, struct plan_header *h)
 	int is_asked = b->policy->procs >= 0, others;
 
 	if (b->in->is_self)
-		return hold(b, "procs", BY_NOTHING);
+		return enforce(b, "procs", BY_NOTHING);
 	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
 		/* Counted for each user namespace since Linux 5.14; init is one of them. The
 		 * cgroup, which keeps count of refusals, comes first where there is one. */
 		put_limit(h, RLIMIT_NPROC, l->procs + 1 + b->in->has_cgroup);
-		return hold(b, "procs", b->in->has_cgroup ? BY_CGROUP : BY_RLIMIT);
+		return enforce(b, "procs", b->in->has_cgroup ? BY_CGROUP : BY_RLIMIT);
 	}
 	if (b->in->has_cgroup)
-		return hold(b, "procs", BY_CGROUP);
+		return enforce(b, "procs", BY_CGROUP);
 	if (h->outer_uid == 0) {
 		/* The kernel does not count root's tasks; init does, and ends what has too many. */
 		l->end_at_procs = l->procs;
 		if (is_asked)
-			return cannot_hold(b, "procs", "the run is root's, without namespaces",
-					   BY_WATCH);
-		return hold(b, "procs", BY_WATCH);
+			return cannot_enforce(b, "procs", "the run is root's, without namespaces",
+					      BY_WATCH);
+		return enforce(b, "procs", BY_WATCH);
 	}
 	others = probe_user_tasks(h->outer_uid);
 	if (others < 0)
@@ -113,7 +113,7 @@ static int limit_procs(struct build *b, struct plan_header *h)
 	put_limit(h, RLIMIT_NPROC, l->procs + (uint64_t)others);
 	/* The count is one of all the user's tasks: if others end, more can be made. */
 	l->end_at_procs = 2 * l->procs + 64;
-	return hold(b, "procs", BY_RLIMIT);
+	return enforce(b, "procs", BY_RLIMIT);
 }
 
 static int limit_disk(struct build *b, struct plan_header *h)
@@ -127,19 +127,19 @@ static int limit_disk(struct build *b, struct plan_header *h)
 		b->plan->limits.workspace_inodes = bytes / BYTES_PER_INODE;
 	}
 	b->plan->limits.disk_bytes = bytes;
-	/* A private directory for the run alone is not held to anything here, but what the run is
-	 * for is. */
+	/* Nothing limits the run's own temporary directory here, but the watch limits the workspace
+	 * and the private directory. */
 	if (b->in->level != PLAN_LEVEL_NAMESPACES && b->plan->limits.workspace_bytes)
-		return hold(b, "disk", BY_WATCH);
+		return enforce(b, "disk", BY_WATCH);
 	if (b->in->level != PLAN_LEVEL_NAMESPACES)
 		return p->disk_bytes < 0
-			       ? hold(b, "disk", BY_NOTHING)
-			       : cannot_hold(b, "disk",
-					     "level landlock has no file system of its own",
-					     BY_NOTHING);
+			       ? enforce(b, "disk", BY_NOTHING)
+			       : cannot_enforce(b, "disk",
+						"level landlock has no file system of its own",
+						BY_NOTHING);
 	h->tmpfs_bytes = bytes + VIEW_BYTES;
 	h->tmpfs_inodes = bytes / BYTES_PER_INODE + (steps > VIEW_INODES ? steps : VIEW_INODES);
-	return hold(b, "disk", b->plan->limits.workspace_bytes ? "tmpfs+watch" : "tmpfs");
+	return enforce(b, "disk", b->plan->limits.workspace_bytes ? "tmpfs+watch" : "tmpfs");
 }
 
 /* What the policy says, or what the caller says for policies that do not; 0 = no limit. */
@@ -175,7 +175,7 @@ bool plan_wants_cgroup(const struct plan_input *in, bool has_cpu)
 		in->policy->procs >= 0);
 }
 
-/* What only a cgroup or a watch over the whole tree can hold. */
+/* What only a cgroup or the watch can enforce: limits of the whole tree. */
 static int limit_tree(struct build *b)
 {
 	const struct cordon_policy *p = b->policy;
@@ -187,13 +187,13 @@ static int limit_tree(struct build *b)
 	l->grace_ms = (uint64_t)(p->grace_ms >= 0 ? p->grace_ms : POLICY_DEFAULT_GRACE_MS);
 	l->wall_ms = limit_or(p->wall_ms, o->default_wall_ms, DEFAULT_WALL_MS);
 	if (l->wall_ms)
-		r = hold(b, "wall", BY_WATCH);
+		r = enforce(b, "wall", BY_WATCH);
 	if (r == 0 && l->memory_bytes)
-		r = hold(b, "memory", by);
+		r = enforce(b, "memory", by);
 	if (r == 0 && l->cpu_milli)
-		r = hold(b, "cpu", b->in->has_cgroup_cpu ? BY_CGROUP : BY_WATCH);
+		r = enforce(b, "cpu", b->in->has_cgroup_cpu ? BY_CGROUP : BY_WATCH);
 	if (r == 0 && l->cpu_time_ms)
-		r = hold(b, "cpu_time", by);
+		r = enforce(b, "cpu_time", by);
 	return r;
 }
 
@@ -213,9 +213,9 @@ int plan_build_limits(struct build *b, struct plan_header *h)
 	plan_tree_limits(b->in, &b->plan->limits);
 	r = limit_procs(b, h);
 	if (r == 0)
-		r = hold(b, "open_files", BY_RLIMIT);
+		r = enforce(b, "open_files", BY_RLIMIT);
 	if (r == 0 && p->file_size_bytes >= 0)
-		r = hold(b, "file_size", BY_RLIMIT);
+		r = enforce(b, "file_size", BY_RLIMIT);
 	if (r == 0)
 		r = limit_disk(b, h);
 	if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Marks: what has to hold at a path inside the view, whatever granted the path. */
+/* Marks: what is enforced at a path inside the view, whatever granted the path. */
 #include <string.h>
 
 #include "base/path.h"
@@ -24,11 +24,11 @@ int plan_mark_missing(struct build *b, const char *path, int kind, const char *t
 
 	if (r < 0)
 		return r;
-	/* The parents' pins came after it. */
+	/* Its parents' pins were added after it. */
 	for (mark = b->marks + b->n_marks - 1; mark->path != path; mark--)
 		;
-	mark->is_held = true;
-	mark->hold_text = text;
+	mark->is_reserved = true;
+	mark->placeholder_text = text;
 	return 0;
 }
 

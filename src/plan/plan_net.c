@@ -16,7 +16,7 @@ bool plan_has_egress(const struct build *b)
 
 static int bad_rule(struct build *b, const char *key, const char *text, const char *why)
 {
-	/* The policy was checked when it was set; this is for whoever gets past that. */
+	/* The policy was checked when it was set; this is a second line of defence. */
 	return cordon_err(b->err, CORDON_E_POLICY, 0, "%s: '%.80s' %s", key, text, why);
 }
 
@@ -107,7 +107,7 @@ static int add_publish(struct build *b, struct gateway_config *c)
 	return r;
 }
 
-/* Without a net namespace nothing holds what Landlock does not. */
+/* Without a net namespace only Landlock can restrict the network. */
 static int check_level(struct build *b)
 {
 	int r;
@@ -200,8 +200,8 @@ static bool allows_loopback(const struct gateway_config *c)
 }
 
 /*
- * Level landlock: programs are told of the gateway as of a proxy. Not of its SOCKS side, for which
- * many need a library they have not got, and then do not even start.
+ * Level landlock: the environment presents the gateway as an HTTP proxy. Not as a SOCKS proxy: many
+ * programs need a library for that, and do not even start without it.
  */
 int plan_proxy_env(struct build *b)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /tmp and home that are kept between runs: two directories of the caller's, mounted where a run
- * has its private ones otherwise.
+ * /tmp and home that are kept between runs: two of the caller's directories, mounted in place of
+ * the run's own.
  *
- * What lies in them was left by earlier runs, and others may be writing there right now. So nothing
- * of it is looked up by path on the host's side, links are never followed, and the steps that put
- * something there (mount points of grants, links on the way to them) are marked for init, which
- * takes nothing for granted at such places.
+ * They contain what earlier runs wrote, and other runs may be writing there right now. So nothing
+ * in them is looked up by path on the host, links are never followed, and steps that put something
+ * there (mount points of grants, links on the way to them) are marked, so that init expects
+ * anything at such places.
  *
  * The caller's directory itself is not shown: its two names stay what they are.
  */
@@ -41,7 +41,7 @@ bool plan_keeps_home(const struct build *b)
 	return is_kept(b, b->home_real);
 }
 
-static void set_object(struct step *step, const struct plan_own_dir *dir)
+static void set_object(struct step *step, const struct plan_private_dir *dir)
 {
 	step->op.flags |= PLAN_PRIVATE_DIR;
 	if (dir->fd < 0)
@@ -52,8 +52,8 @@ static void set_object(struct step *step, const struct plan_own_dir *dir)
 	step->op.ino = dir->ino;
 }
 
-/* The sandbox of a run started by root cannot reach what is root's: it is handed the mount. */
-static int pass_descriptor(struct build *b, const struct plan_own_dir *dir, struct step *step)
+/* The sandbox of a run started by root cannot reach root's files: it gets the mount instead. */
+static int pass_descriptor(struct build *b, const struct plan_private_dir *dir, struct step *step)
 {
 	int *slot, fd;
 
@@ -72,7 +72,7 @@ static int pass_descriptor(struct build *b, const struct plan_own_dir *dir, stru
 	return 0;
 }
 
-static int show(struct build *b, const char *place, const struct plan_own_dir *dir)
+static int show(struct build *b, const char *place, const struct plan_private_dir *dir)
 {
 	struct step *step;
 	int r = plan_make_parents(b, place);
@@ -105,7 +105,7 @@ void plan_private_mark(struct build *b)
 {
 	bool keeps_tmp = plan_keeps_tmp(b), keeps_home = plan_keeps_home(b);
 
-	for (size_t i = b->n_base_steps; i < b->n_steps; i++) {
+	for (size_t i = b->n_common_steps; i < b->n_steps; i++) {
 		struct plan_op *op = &b->steps[i].op;
 		const char *dst = b->steps[i].dst;
 
@@ -120,7 +120,7 @@ void plan_private_mark(struct build *b)
 	}
 }
 
-static int add_rule(struct build *b, const struct plan_own_dir *dir)
+static int add_rule(struct build *b, const struct plan_private_dir *dir)
 {
 	struct step *step = plan_step(b, PLAN_OP_RULE, NULL, dir->path);
 
@@ -139,7 +139,7 @@ int plan_private_rules(struct build *b)
 	return r < 0 ? r : add_rule(b, &b->in->private_dir->home);
 }
 
-/* Whoever could write there would decide what the next run's /tmp is. */
+/* A guest that could write there would choose what the next run gets as /tmp. */
 int plan_hide_private(struct build *b)
 {
 	const struct plan_private *p = b->in->private_dir;
@@ -167,8 +167,8 @@ static const char *rest_of(const char *place, const char *path)
 	return path + strspn(path, "/");
 }
 
-int plan_in_private(const struct build *b, const char *path, const struct plan_own_dir **ret_dir,
-		    const char **ret_rest)
+int plan_in_private(const struct build *b, const char *path,
+		    const struct plan_private_dir **ret_dir, const char **ret_rest)
 {
 	const struct plan_private *p = b->in->private_dir;
 	const char *rest = NULL;
@@ -200,7 +200,7 @@ int plan_in_private(const struct build *b, const char *path, const struct plan_o
 	return rest != NULL;
 }
 
-static bool is_file_in(const struct plan_own_dir *dir, const char *name)
+static bool is_file_in(const struct plan_private_dir *dir, const char *name)
 {
 	struct stat st;
 	bool is_file;
@@ -219,7 +219,7 @@ static bool is_file_in(const struct plan_own_dir *dir, const char *name)
 
 const char *plan_private_command(struct build *b, const char *command, const char **ret_seen)
 {
-	const struct plan_own_dir *dir;
+	const struct plan_private_dir *dir;
 	char path[PATH_MAX];
 	const char *name;
 

@@ -3,9 +3,9 @@
  * fs.protect: names inside write grants that run by themselves later, on the host.
  *
  * A name that exists is mounted read-only over itself; one that does not exist and would be acted
- * upon if it did is held by a placeholder. Only the top of each write grant is looked at; what a
- * command makes further down is not to be trusted on the host. A grant that names a protected path,
- * or lies below one, is the caller's decision and lifts the protection there.
+ * upon if it did is reserved by a placeholder. Only the top of each write grant is looked at; what
+ * a command makes further down is not to be trusted on the host. A grant that names a protected
+ * path, or lies below one, is the caller's decision and lifts the protection there.
  *
  * The repository itself stays usable: .git can be written, except what git executes or takes
  * orders from (plan_protect_git.c).
@@ -51,7 +51,7 @@ static int protect_missing(struct build *b, const char *path, enum protect_missi
 	if (how == PROTECT_EXISTING)
 		return 0;
 	/* Closed: git and others pass over it. Readable: what git opens must not fail. */
-	return plan_mark_missing(b, path, how == PROTECT_HOLD ? MARK_MASK : MARK_READ_ONLY, "");
+	return plan_mark_missing(b, path, how == PROTECT_RESERVE ? MARK_MASK : MARK_READ_ONLY, "");
 }
 
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
@@ -61,7 +61,7 @@ int plan_protect_path(struct build *b, const char *path, enum protect_missing ho
 
 	if (plan_is_lifted(b, path))
 		return 0;
-	/* What cannot be looked at cannot be written by the command either. */
+	/* The command cannot write what we cannot look at. */
 	if (plan_resolve(b, path, &res) < 0)
 		return 0;
 	if (res.last_link >= 0)
@@ -75,7 +75,7 @@ int plan_protect_path(struct build *b, const char *path, enum protect_missing ho
 	return name ? protect_missing(b, name, how) : plan_nomem(b);
 }
 
-/* The same for a name directly in a directory with a write grant: one call decides mostly. */
+/* The same for a name directly in a write grant, where one call is mostly enough. */
 static int protect_entry(struct build *b, const char *path, enum protect_missing how)
 {
 	struct stat st;
@@ -93,7 +93,8 @@ static int protect_entry(struct build *b, const char *path, enum protect_missing
 static int protect_names(struct build *b, const char *dir, const struct autorun_name *names)
 {
 	for (size_t i = 0; names[i].path; i++) {
-		enum protect_missing how = names[i].is_reserved ? PROTECT_HOLD : PROTECT_EXISTING;
+		enum protect_missing how = names[i].is_reserved ? PROTECT_RESERVE
+								: PROTECT_EXISTING;
 		const char *path = plan_join(b, dir, names[i].path);
 		int r;
 
@@ -107,7 +108,7 @@ static int protect_names(struct build *b, const char *dir, const struct autorun_
 	return 0;
 }
 
-/* The grant is for what would be protected, and so was meant. */
+/* The grant names what would be protected, so the caller means it. */
 static bool is_meant(const struct grant *g)
 {
 	const char *name = strrchr(g->real, '/') + 1;

@@ -6,12 +6,14 @@
 #include "plan/plan_internal.h"
 
 enum protect_missing {
-	PROTECT_EXISTING, /* a name that does not exist may come into being */
-	PROTECT_HOLD,	  /* held by a placeholder that cannot be seen */
-	PROTECT_HOLD_READABLE,
+	PROTECT_EXISTING,	  /* a name that does not exist may come into being */
+	PROTECT_RESERVE,	  /* reserved by a placeholder that cannot be opened */
+	PROTECT_RESERVE_READABLE, /* reserved by an empty file: git must be able to open it */
 };
 
-/* Does @path lie in a write grant, and in no workspace? What is changed there a commit judges. */
+/* Does @path lie in a write grant, and in no workspace? A workspace's changes are checked at
+ * commit.
+ */
 bool plan_is_guarded(const struct build *b, const char *path);
 /* Makes the name @path read-only if it lies in a write grant, whatever it is. */
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how);

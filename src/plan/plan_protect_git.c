@@ -11,8 +11,8 @@
  * `commondir` would move config and hooks elsewhere. It does not exist in an ordinary repository;
  * its placeholder says "." (the same place), with which git inside and outside works as before.
  *
- * Without a repository two names are held: `.git`, and `HEAD`, which together with two directories
- * makes any directory a bare repository whose config git obeys.
+ * Without a repository two names are reserved: `.git`, and `HEAD`, which together with two
+ * directories makes any directory a bare repository whose config git obeys.
  *
  * A repository further down that the index names is obeyed as well, and no mount can keep one from
  * being made. So the plan lists the repositories whose work trees can be written to, also one that
@@ -47,7 +47,7 @@ static int protect_dir(struct build *b, const char *git_dir)
 		const char *name;
 		enum protect_missing how;
 	} names[] = {
-		{ "hooks", PROTECT_HOLD_READABLE },
+		{ "hooks", PROTECT_RESERVE_READABLE },
 		{ "modules", PROTECT_EXISTING },
 		{ "worktrees", PROTECT_EXISTING },
 	};
@@ -91,8 +91,8 @@ static int protect_found(void *ctx, enum git_obeyed what, const char *path)
 		p->r = protect_dir(p->b, path);
 	else
 		p->r = plan_protect_path(p->b, path,
-					 what == GIT_OBEYED_HOOKS ? PROTECT_HOLD
-								  : PROTECT_HOLD_READABLE);
+					 what == GIT_OBEYED_HOOKS ? PROTECT_RESERVE
+								  : PROTECT_RESERVE_READABLE);
 	return p->r;
 }
 
@@ -179,7 +179,7 @@ static int protect_git_file(struct build *b, const char *file, const char *work_
 	return git_dir ? protect_and_add(b, git_dir, work_dir, NULL) : plan_nomem(b);
 }
 
-/* The grant is a directory inside somebody's work tree. */
+/* The grant is a directory inside a work tree. */
 static int find_repo_above(struct build *b, const char *grant)
 {
 	struct git_location at;
@@ -234,8 +234,8 @@ int plan_protect_git(struct build *b, const char *dir)
 		return protect_and_add(b, path, dir, NULL);
 	r = protect_repository(b, NULL, b->home_real);
 	if (r == 0)
-		r = plan_protect_path(b, path, PROTECT_HOLD);
+		r = plan_protect_path(b, path, PROTECT_RESERVE);
 	if (r == 0)
-		r = plan_protect_path(b, head, PROTECT_HOLD);
+		r = plan_protect_path(b, head, PROTECT_RESERVE);
 	return r < 0 ? r : find_repo_above(b, dir);
 }

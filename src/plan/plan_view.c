@@ -72,10 +72,10 @@ uint64_t plan_rights(const struct build *b, uint64_t wanted, bool is_dir)
 	return is_dir ? wanted : wanted & LL_FS_FILE_RIGHTS;
 }
 
-bool plan_in_base(const struct build *b, const char *path)
+bool plan_in_common(const struct build *b, const char *path)
 {
-	for (size_t i = 0; i < b->n_base; i++) {
-		if (plan_is_within(b->base[i].path, path))
+	for (size_t i = 0; i < b->n_common; i++) {
+		if (plan_is_within(b->common[i].path, path))
 			return true;
 	}
 	return false;
@@ -136,22 +136,22 @@ static int make_file(struct build *b, const char *path, const char *text)
 	return plan_list_add(b, &b->made, path);
 }
 
-static int bind_base(struct build *b, const char *path, bool is_dir, uint64_t access)
+static int bind_common(struct build *b, const char *path, bool is_dir, uint64_t access)
 {
-	struct base_mount *base;
+	struct common_mount *mount;
 	struct step *step;
 	int r = plan_make_parents(b, path);
 
 	if (r < 0)
 		return r;
 	step = plan_step(b, PLAN_OP_BIND, path, path);
-	base = PLAN_ADD(b, base, n_base, cap_base);
-	if (!step || !base)
+	mount = PLAN_ADD(b, common, n_common, cap_common);
+	if (!step || !mount)
 		return plan_nomem(b);
 	step->op.flags = (uint16_t)(PLAN_RDONLY | PLAN_MKPOINT | (is_dir ? 0 : PLAN_FILE));
 	step->op.mode = is_dir ? 0755 : 0644;
 	step->op.access = plan_rights(b, access, is_dir);
-	base->path = path;
+	mount->path = path;
 	return plan_list_add(b, &b->made, path);
 }
 
@@ -172,7 +172,7 @@ static int add_system(struct build *b, const char *path, bool is_dir, uint64_t a
 	/* EINVAL: it is there and not a link. */
 	if (len >= 0 || errno != EINVAL)
 		return 0;
-	return bind_base(b, path, is_dir, access);
+	return bind_common(b, path, is_dir, access);
 }
 
 static const char *user_database(struct build *b, unsigned uid, unsigned gid)
@@ -285,7 +285,7 @@ static int add_device(struct build *b, const char *path)
 	return plan_list_add(b, &b->made, path);
 }
 
-/* The terminal of whoever opens it: of a command that has one, never the caller's. */
+/* It leads to the terminal of the process that opens it, never to the caller's. */
 static bool has_tty(void)
 {
 	return access(DEV_TTY, F_OK) == 0;

@@ -203,7 +203,7 @@ int plan_cover_in_workspace(struct build *b, const struct mark *m)
 	step->op.flags = (uint16_t)(PLAN_MKPOINT | (m->is_file ? PLAN_FILE : 0));
 	while (*rest == '/')
 		rest++;
-	return m->is_held ? plan_list_add(b, &b->covered, rest) : 0;
+	return m->is_reserved ? plan_list_add(b, &b->covered, rest) : 0;
 }
 
 /* Whoever could make it would decide what workspaces there are, and what their commits do. */

@@ -390,6 +390,8 @@ def test_nested_repository_of_the_caller(me, repo):
     nested(me, repo / "own")
     git(me, "add", "own", check=True)
     git(me, "commit", "-qm", "own", check=True)
+    git(me, "-C", str(repo / "own"), "config", "core.hooksPath", "hooks", check=True)
+    git(me, "-C", str(repo / "own"), "config", "include.path", "../settings", check=True)
     use = "cd own; echo x > f; git add f; git commit -qm f; cd ..; git add own; git commit -qm up; git status"
     assert held(me, use) == []
     assert held(me, "true") == []
@@ -401,6 +403,8 @@ def test_nested_repository_of_the_caller(me, repo):
         "mv own/.git own/g; echo 'gitdir: g' > own/.git",
         "mv own/.git own/g; ln -s g own/.git",
         "cp -a own/.git own/g; mv own/.git own/h; mv own/g own/.git",
+        "mkdir own/hooks; echo > own/hooks/post-index-change",
+        "echo > own/settings",
         "git -C own config a.b c; chmod 555 own; chmod 555 .git",
     ):
         keep = me.base / "keep"

@@ -437,6 +437,14 @@ static void test_fingerprints(void)
 	CHECK(is_changed_by("chmod 755 nested/.git/hooks/new"));
 	CHECK(is_changed_by("echo x > nested/.git/config.worktree"));
 	CHECK(is_changed_by("echo . > nested/.git/commondir"));
+	/* What the config includes and names. */
+	CHECK(is_changed_by("git -C nested config core.hooksPath hk && git -C nested config "
+			    "include.path ../inc"));
+	CHECK(is_changed_by("mkdir nested/hk"));
+	CHECK(is_changed_by("echo x > nested/hk/post-index-change"));
+	CHECK(is_changed_by("chmod 755 nested/hk/post-index-change"));
+	CHECK(is_changed_by("echo > nested/inc"));
+	CHECK(!is_changed_by("echo > nested/other"));
 	CHECK(is_changed_by("cp -a nested/.git nested/g; mv nested/.git nested/h; "
 			    "mv nested/g nested/.git"));
 	CHECK(is_changed_by("mv nested/.git nested/g; echo gitdir: g > nested/.git"));

@@ -41,7 +41,7 @@ static void test_deny_of_a_missing_name(void)
 	fx_set(&f, "fs.write", "ws");
 	fx_set(&f, "fs.deny", "ws/new/secret");
 	FX_BUILD(&f);
-	CHECK(is_held(&f, "ws/new"));
+	CHECK(is_reserved(&f, "ws/new"));
 	CHECK(op_find(&f, 0, "ws/new") > op_find(&f, PLAN_OP_BIND, "ws"));
 	CHECK_INT(op_find(&f, 0, "ws/new/secret"), -1);
 	fx_done(&f);
@@ -65,8 +65,8 @@ static void test_deny_of_a_placeholder(void)
 	fx_set(&f, "fs.write", "ws");
 	fx_set(&f, "fs.deny", "ws/secret");
 	FX_BUILD(&f);
-	CHECK(is_held(&f, "ws/.mcp.json"));
-	CHECK(is_held(&f, "ws/secret"));
+	CHECK(is_reserved(&f, "ws/.mcp.json"));
+	CHECK(is_reserved(&f, "ws/secret"));
 	fx_done(&f);
 }
 
@@ -165,18 +165,18 @@ static void test_repository(void)
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/own")->flags, PLAN_RDONLY);
 	/* And that config itself, where a variable of git's has put it into a grant. */
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/global.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK(is_held(&f, "ws/conf/git"));
+	CHECK(is_reserved(&f, "ws/conf/git"));
 	/* A readable placeholder that changes nothing. */
-	CHECK(is_held(&f, "ws/.git/commondir"));
-	for (size_t i = 0; i < f.plan->n_holds; i++) {
-		if (strcmp(f.plan->holds[i].name, "commondir") == 0)
-			CHECK_STR(f.plan->holds[i].text, ".\n");
+	CHECK(is_reserved(&f, "ws/.git/commondir"));
+	for (size_t i = 0; i < f.plan->n_reserved; i++) {
+		if (strcmp(f.plan->reserved[i].name, "commondir") == 0)
+			CHECK_STR(f.plan->reserved[i].text, ".\n");
 	}
 	/* What git has to write. */
 	CHECK_INT(op_find(&f, 0, "ws/.git/HEAD"), -1);
 	CHECK_INT(op_find(&f, 0, "ws/.git/objects"), -1);
-	CHECK(!is_held(&f, "ws/.git"));
-	CHECK(!is_held(&f, "ws/HEAD"));
+	CHECK(!is_reserved(&f, "ws/.git"));
+	CHECK(!is_reserved(&f, "ws/HEAD"));
 	fx_done(&f);
 }
 
@@ -227,8 +227,35 @@ static void test_worktree(void)
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, PLAN_RDONLY | PLAN_FILE);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/hooks")->flags, PLAN_RDONLY);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK(is_held(&f, "main/.git/worktrees/w/config") ||
+	CHECK(is_reserved(&f, "main/.git/worktrees/w/config") ||
 	      op_find(&f, 0, "main/.git/worktrees") >= 0);
+	fx_done(&f);
+}
+
+/* What only a work tree's own config, or a link as `.git` or as a config, leads to. */
+static void test_what_is_named_indirectly(void)
+{
+	fx_init(&f);
+	fx_dir(&f, "main/.git/worktrees/w");
+	fx_file(&f, "main/.git/config", "[extensions]\nworktreeConfig = true\n");
+	fx_file(&f, "main/.git/worktrees/w/commondir", "../..\n");
+	fx_file(&f, "main/.git/worktrees/w/config.worktree", "[core]\nhooksPath = hooks\n");
+	fx_file(&f, "ws/pointer", "gitdir: ../main/.git/worktrees/w\n");
+	fx_link(&f, "ws/.git", "pointer");
+	fx_dir(&f, "ws/hooks");
+	fx_dir(&f, "ws/dotfiles");
+	fx_file(&f, "ws/dotfiles/rc", "[include]\npath = ws/link.cfg\n");
+	fx_link(&f, "../home/.gitconfig", "../project/ws/dotfiles/rc");
+	fx_link(&f, "../home/ws", "../project/ws");
+	fx_file(&f, "ws/link.cfg", "");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pointer")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/dotfiles/rc")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/link.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(f.plan->n_repos, 1);
 	fx_done(&f);
 }
 
@@ -238,13 +265,13 @@ static void test_no_repository(void)
 	fx_dir(&f, "ws/.vscode");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK(is_held(&f, "ws/.git"));
-	CHECK(is_held(&f, "ws/HEAD"));
-	CHECK(is_held(&f, "ws/.mcp.json"));
-	CHECK(!is_held(&f, "ws/.vscode"));
-	CHECK(!is_held(&f, "ws/.gitmodules"));
+	CHECK(is_reserved(&f, "ws/.git"));
+	CHECK(is_reserved(&f, "ws/HEAD"));
+	CHECK(is_reserved(&f, "ws/.mcp.json"));
+	CHECK(!is_reserved(&f, "ws/.vscode"));
+	CHECK(!is_reserved(&f, "ws/.gitmodules"));
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, PLAN_RDONLY);
-	CHECK(!is_held(&f, "ws/.bashrc"));
+	CHECK(!is_reserved(&f, "ws/.bashrc"));
 	fx_done(&f);
 }
 
@@ -275,7 +302,7 @@ static void test_protection_is_lifted(void)
 	fx_set(&f, "fs.protect", "off");
 	FX_BUILD(&f);
 	CHECK_INT(op_find(&f, PLAN_OP_PIN, "ws/.git/config"), -1);
-	CHECK_INT(f.plan->n_holds, 0);
+	CHECK_INT(f.plan->n_reserved, 0);
 	fx_done(&f);
 }
 
@@ -305,14 +332,14 @@ static void test_home_granted(void)
 	snprintf(path, sizeof(path), "%s/work", f.home);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, path)->flags, PLAN_RDONLY | PLAN_FILE);
 	snprintf(path, sizeof(path), "%s/githooks", f.home);
-	CHECK(is_held(&f, path));
+	CHECK(is_reserved(&f, path));
 	snprintf(path, sizeof(path), "%s/.bashrc", f.home);
-	CHECK(is_held(&f, path));
+	CHECK(is_reserved(&f, path));
 	snprintf(path, sizeof(path), "%s/.ssh", f.home);
-	CHECK(is_held(&f, path));
+	CHECK(is_reserved(&f, path));
 	/* The first missing name of several. */
 	snprintf(path, sizeof(path), "%s/.local", f.home);
-	CHECK(is_held(&f, path));
+	CHECK(is_reserved(&f, path));
 	CHECK(list_has(f.plan->notes, "home directory is shown"));
 	fx_done(&f);
 }
@@ -320,5 +347,5 @@ static void test_home_granted(void)
 TAP_MAIN(test_deny_in_read_grant, test_deny_in_write_grant_pins_parents,
 	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_deny_of_a_link,
 	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_repository_elsewhere,
-	 test_worktree, test_no_repository, test_protected_link, test_protection_is_lifted,
-	 test_grant_below_a_protected_name, test_home_granted)
+	 test_worktree, test_what_is_named_indirectly, test_no_repository, test_protected_link,
+	 test_protection_is_lifted, test_grant_below_a_protected_name, test_home_granted)

@@ -196,7 +196,7 @@ static void test_landlock_level(void)
 	CHECK(list_has(f.plan->missing, "mount"));
 	CHECK(list_has(f.plan->missing, "pathname-sockets"));
 	CHECK(!list_has(f.plan->missing, "uid"));
-	CHECK_INT(f.plan->n_holds, 0);
+	CHECK_INT(f.plan->n_reserved, 0);
 	f.machine.uid = f.machine.gid = 0;
 	FX_BUILD(&f);
 	CHECK(list_has(f.plan->missing, "uid"));

@@ -191,10 +191,10 @@ __attribute__((unused)) static const struct plan_op *op_get(const struct fixture
 	return i < 0 ? &none : plan_ops(f->plan->block) + i;
 }
 
-__attribute__((unused)) static int is_held(const struct fixture *f, const char *name)
+__attribute__((unused)) static int is_reserved(const struct fixture *f, const char *name)
 {
-	for (size_t i = 0; i < f->plan->n_holds; i++) {
-		if (strcmp(f->plan->holds[i].path, fx_path(f, name)) == 0)
+	for (size_t i = 0; i < f->plan->n_reserved; i++) {
+		if (strcmp(f->plan->reserved[i].path, fx_path(f, name)) == 0)
 			return 1;
 	}
 	return 0;

@@ -8,12 +8,12 @@ static struct fixture f;
 static struct plan_private own;
 static char dir[PATH_MAX], tmp[PATH_MAX + 8], home[PATH_MAX + 8];
 
-static void open_part(struct plan_own_dir *part, const char *path)
+static void open_part(struct plan_private_dir *part, const char *path)
 {
 	struct stat st = { 0 };
 
 	CHECK(mkdir(path, 0700) == 0 && stat(path, &st) == 0);
-	*part = (struct plan_own_dir){
+	*part = (struct plan_private_dir){
 		.path = path,
 		.fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC),
 		.dev = st.st_dev,

@@ -117,7 +117,7 @@ static void test_base_is_left_alone(void)
 	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
 	fx_dir(&f, "ws/.vscode");
 	FX_BUILD(&f);
-	CHECK_INT((int)f.plan->n_holds, 0);
+	CHECK_INT((int)f.plan->n_reserved, 0);
 	CHECK_INT((int)f.plan->n_repos, 0);
 	CHECK_INT(op_find(&f, PLAN_OP_PIN, "ws/.git/hooks"), -1);
 	CHECK_INT(op_find(&f, PLAN_OP_PIN, "ws/.vscode"), -1);
@@ -131,7 +131,7 @@ static void test_denied_names(void)
 	fx_set(&f, "fs.deny", "ws/secret");
 	fx_set(&f, "fs.deny", "ws/missing");
 	FX_BUILD(&f);
-	CHECK_INT((int)f.plan->n_holds, 0);
+	CHECK_INT((int)f.plan->n_reserved, 0);
 	CHECK(op_get(&f, PLAN_OP_MASK, "ws/secret")->flags & PLAN_MKPOINT);
 	CHECK(op_get(&f, PLAN_OP_MASK, "ws/missing")->flags & PLAN_MKPOINT);
 	/* Only what init makes for it is to be taken away again. */
@@ -235,7 +235,7 @@ static void test_store_is_hidden(void)
 	fx_set(&f, "fs.write", f.home);
 	/* The guest cannot make it, either. */
 	FX_BUILD(&f);
-	CHECK(is_held(&f, state));
+	CHECK(is_reserved(&f, state));
 	CHECK(mkdir(state, 0700) == 0 && mkdir(hidden, 0700) == 0);
 	FX_BUILD(&f);
 	CHECK(op_find(&f, PLAN_OP_MASK, state) > op_find(&f, PLAN_OP_BIND, f.home));

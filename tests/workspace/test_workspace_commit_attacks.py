@@ -63,12 +63,16 @@ def _git(desk, *words):
     assert done.returncode == 0, done
 
 
-@pytest.mark.parametrize("how", ["hooksPath", "missing", "link", "include", "nested", "included-hooks", "own"])
+@pytest.mark.parametrize("how", ["hooksPath", "missing", "link", "include", "nested", "included-hooks", "own", "no-repository"])
 def test_what_the_config_obeys(desk, how):
     """The user's own config makes git run files of the tree: those are like hooks."""
-    _git(desk, "init", "-q", ".")
+    if how != "no-repository":
+        _git(desk, "init", "-q", ".")
     path = "tools/hooks/pre-commit"
-    if how == "include":
+    if how == "no-repository":
+        path = "tools/settings"
+        _git(desk, "config", "--global", "include.path", str(desk.base / "tools/settings"))
+    elif how == "include":
         path = "tools/settings"
         _git(desk, "config", "include.path", "../tools/settings")
     elif how == "nested":

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Grants and marks, sorted so that each path comes after its ancestors, become steps. A stack of
- * the mounts around the current path says what it is like there already, so nothing is mounted that
- * would change nothing: deny beats allow, and otherwise the longest path wins.
+ * the mounts around the current path says what is enforced there already, so redundant mounts are
+ * left out: deny beats allow, and otherwise the longest path wins.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -48,7 +48,7 @@ static int state_at(const struct build *b, struct stack *stack, const char *path
 		stack->n--;
 	if (stack->n > 0)
 		return stack->v[stack->n - 1].state;
-	return plan_in_base(b, path) ? STATE_SYSTEM : STATE_NONE;
+	return plan_in_common(b, path) ? STATE_SYSTEM : STATE_NONE;
 }
 
 static void push(struct stack *stack, const char *path, int state)
@@ -160,9 +160,9 @@ static int pin(struct build *b, const char *path, bool is_file, bool read_only)
 	return 0;
 }
 
-/* 0: the grant adds nothing here, and whatever else is said about the path counts. */
-static int place_grant(struct build *b, struct stack *stack, const struct mark *m, int around,
-		       const struct mark *next)
+/* 0: the grant adds nothing here; the next mark with this path counts. */
+static int layout_grant(struct build *b, struct stack *stack, const struct mark *m, int around,
+			const struct mark *next)
 {
 	struct grant *g = m->grant;
 	int r = 0;
@@ -181,12 +181,12 @@ static int place_grant(struct build *b, struct stack *stack, const struct mark *
 	return r < 0 ? r : 1;
 }
 
-/* Opens the directory that is to hold the placeholder. 0: there is no need, nobody can create it.
+/* Opens the directory for the placeholder. 0: not needed, since the guest cannot create the name.
  */
-static int hold(struct build *b, const struct mark *m, int around)
+static int reserve(struct build *b, const struct mark *m, int around)
 {
 	const char *dir = arena_strndup(b->arena, m->path, path_dir_len(m->path));
-	struct plan_hold *h;
+	struct plan_reserved *name;
 	int fd;
 
 	if (!dir)
@@ -203,15 +203,15 @@ static int hold(struct build *b, const struct mark *m, int around)
 	if (fd < 0)
 		return cordon_err(b->err, CORDON_E_PATH, -fd, "cannot keep '%s' from being made",
 				  m->path);
-	h = PLAN_ADD(b, holds, n_holds, cap_holds);
-	if (!h) {
+	name = PLAN_ADD(b, reserved, n_reserved, cap_reserved);
+	if (!name) {
 		close(fd);
 		return plan_nomem(b);
 	}
-	h->dir_fd = fd;
-	h->path = m->path;
-	h->name = strrchr(m->path, '/') + 1;
-	h->text = m->kind == MARK_MASK ? NULL : m->hold_text;
+	name->dir_fd = fd;
+	name->path = m->path;
+	name->name = strrchr(m->path, '/') + 1;
+	name->text = m->kind == MARK_MASK ? NULL : m->placeholder_text;
 	return 1;
 }
 
@@ -225,26 +225,26 @@ static int mask(struct build *b, const struct mark *m)
 	return 0;
 }
 
-static int place_mark(struct build *b, struct stack *stack, const struct mark *m, int around)
+static int layout_mark(struct build *b, struct stack *stack, const struct mark *m, int around)
 {
 	int r;
 
-	/* On the root tmpfs there is nothing of the host's to hide or to keep. */
+	/* The root tmpfs has nothing from the host to hide or protect. */
 	if (around == STATE_NONE)
 		return 0;
 	if (around == STATE_WORKSPACE && m->kind == MARK_MASK) {
 		push(stack, m->path, STATE_MASKED);
 		return plan_cover_in_workspace(b, m);
 	}
-	if (m->is_held) {
-		r = hold(b, m, around);
+	if (m->is_reserved) {
+		r = reserve(b, m, around);
 		if (r <= 0)
 			return r;
 	}
 	if (m->kind == MARK_MASK) {
 		push(stack, m->path, STATE_MASKED);
-		/* A placeholder cannot be opened as it is; it only must stay. */
-		return m->is_held ? pin(b, m->path, true, true) : mask(b, m);
+		/* A placeholder cannot be opened anyway; it only has to stay. */
+		return m->is_reserved ? pin(b, m->path, true, true) : mask(b, m);
 	}
 	if (around != STATE_WRITE && around != STATE_WORKSPACE)
 		return 0;
@@ -252,13 +252,13 @@ static int place_mark(struct build *b, struct stack *stack, const struct mark *m
 	return pin(b, m->path, m->is_file, m->kind != MARK_PIN);
 }
 
-static int place_links(struct build *b)
+static int layout_links(struct build *b)
 {
 	for (size_t i = 0; i < b->n_links; i++) {
 		const struct plan_link *link = &b->links[i];
 		int r;
 
-		if (plan_grant_of(b, link->path, false) || plan_in_base(b, link->path) ||
+		if (plan_grant_of(b, link->path, false) || plan_in_common(b, link->path) ||
 		    strlist_has(&b->made, link->path))
 			continue;
 		r = plan_make_parents(b, link->path);
@@ -288,7 +288,7 @@ static int mark_grants(struct build *b)
 		m->kind = MARK_GRANT;
 		m->is_file = !g->is_dir;
 		m->grant = g;
-		/* "Read-only there" is about the name: it must not be moved away. */
+		/* A read-only grant is about the name: it must not be moved away. */
 		if (!g->write && g->origin == GRANT_EXPLICIT) {
 			r = plan_pin_parents(b, g->real);
 			if (r < 0)
@@ -298,11 +298,11 @@ static int mark_grants(struct build *b)
 	return 0;
 }
 
-int plan_place(struct build *b)
+int plan_layout(struct build *b)
 {
 	const char *done = "";
 	struct stack stack = { 0 };
-	int r = place_links(b);
+	int r = layout_links(b);
 
 	if (r == 0)
 		r = mark_grants(b);
@@ -321,7 +321,7 @@ int plan_place(struct build *b)
 		const struct mark *next = i + 1 < b->n_marks ? m + 1 : NULL;
 		int around;
 
-		/* The same path again, with less to say. */
+		/* The same path again, with a lower precedence. */
 		if (strcmp(m->path, done) == 0)
 			continue;
 		around = state_at(b, &stack, m->path);
@@ -330,18 +330,18 @@ int plan_place(struct build *b)
 		while (next && strcmp(next->path, m->path) == 0)
 			next = next + 1 < b->marks + b->n_marks ? next + 1 : NULL;
 		if (m->kind == MARK_GRANT) {
-			r = place_grant(b, &stack, m, around, next);
+			r = layout_grant(b, &stack, m, around, next);
 			if (r == 0)
 				continue;
 		} else {
-			r = place_mark(b, &stack, m, around);
+			r = layout_mark(b, &stack, m, around);
 		}
 		done = m->path;
 	}
 	return r < 0 ? r : 0;
 }
 
-int plan_place_rules(struct build *b)
+int plan_layout_rules(struct build *b)
 {
 	for (size_t i = 0; i < b->n_grants; i++) {
 		const struct grant *g = b->grants[i];

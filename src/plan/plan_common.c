@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Is the part of a view that a parked init has built the very part that another plan asks for? */
+/* Has a parked init already carried out the common steps of another plan? */
 #include <string.h>
 
 #include "plan/plan.h"
@@ -29,9 +29,9 @@ static bool same_step(const struct plan_header *a, const struct plan_op *a_op,
 	return memcmp(&x, &y, sizeof(x)) == 0;
 }
 
-bool plan_has_base(const struct plan *plan, const struct plan *base)
+bool plan_has_common(const struct plan *plan, const struct plan *parked)
 {
-	const struct plan_header *a = plan->block, *b = base->block;
+	const struct plan_header *a = plan->block, *b = parked->block;
 
 	if (a->level != b->level || a->n_common_ops != b->n_common_ops ||
 	    ((a->flags ^ b->flags) & ~PLAN_PDEATHSIG) || a->inner_uid != b->inner_uid ||
