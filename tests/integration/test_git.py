@@ -680,6 +680,18 @@ mv .git/modules .git/m2; mkdir -p .git/modules/sub; true
     assert not (repo / ".git" / "modules" / "sub" / "hooks" / "pre-commit").exists()
 
 
+def test_submodule_whose_config_names_files_of_its_tree(me, repo):
+    """The config cannot be written, but what it names can."""
+    other = me.mkdir("other")
+    nested(me, other)
+    git(me, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(other), "sub", check=True)
+    git(me, "commit", "-qm", "sub", check=True)
+    git(me, "-C", str(repo / "sub"), "config", "core.hooksPath", "hooks", check=True)
+    assert held(me, "echo x > sub/f; git -C sub status; git -C sub rm --cached x") == []
+    assert held(me, "mkdir sub/hooks; echo > sub/hooks/post-index-change") == ["sub"]
+    assert (repo / "sub" / HELD).exists()
+
+
 FOLLOW = """
 rm -rf .git/logs; mkdir .git/logs; ln -s {target} .git/logs/HEAD
 ln -s {target} .git/COMMIT_EDITMSG.new; mv .git/COMMIT_EDITMSG.new .git/COMMIT_EDITMSG
