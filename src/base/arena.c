@@ -102,23 +102,34 @@ char *arena_printf(struct arena *arena, const char *fmt, ...)
 	return text;
 }
 
+void *arena_add(struct arena *arena, void *array, size_t *n, size_t *cap, size_t size)
+{
+	void *v;
+
+	/* By memcpy: the pointer's own type is not known here. */
+	memcpy(&v, array, sizeof(v));
+	if (*n == *cap) {
+		size_t want = *cap ? *cap * 2 : LIST_MIN;
+		void *bigger = want > SIZE_MAX / size ? NULL : arena_alloc(arena, want * size);
+
+		if (!bigger)
+			return NULL;
+		if (*n > 0)
+			memcpy(bigger, v, *n * size);
+		v = bigger;
+		memcpy(array, &v, sizeof(v));
+		*cap = want;
+	}
+	return (char *)v + (*n)++ * size;
+}
+
 int strlist_add(struct arena *arena, struct strlist *list, const char *s)
 {
-	if (list->n == list->cap) {
-		size_t cap = list->cap ? list->cap * 2 : LIST_MIN;
-		const char **v;
+	const char **slot = arena_add(arena, &list->v, &list->n, &list->cap, sizeof(*slot));
 
-		if (cap > SIZE_MAX / sizeof(*v))
-			return -1;
-		v = arena_alloc(arena, cap * sizeof(*v));
-		if (!v)
-			return -1;
-		if (list->n > 0)
-			memcpy(v, list->v, list->n * sizeof(*v));
-		list->v = v;
-		list->cap = cap;
-	}
-	list->v[list->n++] = s;
+	if (!slot)
+		return -1;
+	*slot = s;
 	return 0;
 }
 

@@ -23,6 +23,10 @@ char *arena_strdup(struct arena *arena, const char *s) CHECK_RESULT;
 char *arena_strndup(struct arena *arena, const char *s, size_t len) CHECK_RESULT;
 char *arena_printf(struct arena *arena, const char *fmt, ...) CHECK_RESULT PRINTF_LIKE(2, 3);
 
+/* Room for one more in an array of the arena (@array: address of the pointer to it), counted in *n;
+ * the address of the new, zeroed element, or NULL when memory is out. */
+void *arena_add(struct arena *arena, void *array, size_t *n, size_t *cap, size_t size) CHECK_RESULT;
+
 /* A list of strings in an arena. */
 struct strlist {
 	const char **v;

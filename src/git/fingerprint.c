@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -175,19 +174,6 @@ static int add_followed(void *ctx, enum git_obeyed what, const char *path)
 	return what == GIT_OBEYED_HOOKS ? add_hooks(f->fp, AT_FDCWD, path, f->effort) : 0;
 }
 
-static int path_of(int fd, char ret[PATH_MAX])
-{
-	char name[32];
-	ssize_t len;
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	len = readlink(name, ret, PATH_MAX);
-	if (len <= 0 || len >= PATH_MAX || ret[0] != '/')
-		return -EINVAL;
-	ret[len] = '\0';
-	return 0;
-}
-
 /*
  * What the configs include and name. A directory that is too deep for a path, or a config that
  * cannot be read to its end, is followed as far as possible: the rest is compared all the same,
@@ -204,7 +190,7 @@ static int add_named(struct git_fingerprint *fp, int dir_fd, struct git_effort *
 	};
 
 	fp->own_len = fp->files.len;
-	if (path_of(fp->git_fd, git_dir) == 0 && path_of(dir_fd, work_dir) == 0 &&
+	if (git_path_of(fp->git_fd, git_dir) == 0 && git_path_of(dir_fd, work_dir) == 0 &&
 	    git_follow(&follow, git_dir) == -ENOMEM)
 		return -ENOMEM;
 	return 0;

@@ -86,22 +86,6 @@ struct collector {
 	bool wants_all, has_unnamed;
 };
 
-static void *grow(struct arena *arena, void *v, size_t n, size_t *cap, size_t size)
-{
-	size_t want = *cap ? *cap * 2 : 16;
-	void *bigger;
-
-	if (n < *cap)
-		return v;
-	bigger = arena_alloc(arena, want * size);
-	if (!bigger)
-		return NULL;
-	if (n)
-		memcpy(bigger, v, n * size);
-	*cap = want;
-	return bigger;
-}
-
 static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 {
 	struct collector *c = ctx;
@@ -121,13 +105,12 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 	/* Git uses such a path as it stands, and writes none. */
 	if (!git_index_path_is_clean(path, len))
 		return is_link || is_sparse ? -EINVAL : 0;
-	v = grow(c->arena, e->v, e->n, &e->cap, sizeof(*v));
+	v = arena_add(c->arena, &e->v, &e->n, &e->cap, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	e->v = v;
-	v[e->n].path = arena_strndup(c->arena, path, len);
-	v[e->n].is_sparse = is_sparse;
-	return v[e->n++].path ? 0 : -ENOMEM;
+	v->path = arena_strndup(c->arena, path, len);
+	v->is_sparse = is_sparse;
+	return v->path ? 0 : -ENOMEM;
 }
 
 static int read_index(struct walk *w, int git_fd, const char *name, char **ret, size_t *ret_len)
@@ -218,38 +201,34 @@ static int add_seen(struct walk *w, const char *path, const struct git_fingerpri
 		    bool is_blind)
 {
 	struct noted *noted = w->noted;
-	struct seen *v = grow(w->arena, noted->v, noted->n, &noted->cap, sizeof(*v));
+	struct seen *seen = arena_add(w->arena, &noted->v, &noted->n, &noted->cap, sizeof(*seen));
 	char *files = fp ? arena_alloc(w->arena, fp->files.len + 1) : NULL;
 
-	if (!v || (fp && !files))
+	if (!seen || (fp && !files))
 		return -ENOMEM;
-	noted->v = v;
-	v[noted->n] = (struct seen){ .path = path, .files = files, .is_blind = is_blind };
+	*seen = (struct seen){ .path = path, .files = files, .is_blind = is_blind };
 	if (fp) {
 		memcpy(files, fp->files.data, fp->files.len);
-		v[noted->n].files_len = fp->files.len;
-		v[noted->n].own_len = fp->own_len;
+		seen->files_len = fp->files.len;
+		seen->own_len = fp->own_len;
 	}
-	noted->n++;
 	return 0;
 }
 
 /* The repository of a submodule, where the command cannot write. */
 static bool is_safe_module(const struct walk *w, int git_fd)
 {
-	char name[32], top[PATH_MAX], path[PATH_MAX];
 	static const char modules[] = "/modules/";
-	ssize_t n, m;
+	char top[PATH_MAX], path[PATH_MAX];
+	size_t len;
 
-	if (!w->repo->has_safe_modules)
+	if (!w->repo->has_safe_modules || git_path_of(w->repo->git_fd, top) < 0 ||
+	    git_path_of(git_fd, path) < 0)
 		return false;
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", w->repo->git_fd);
-	n = readlink(name, top, sizeof(top));
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", git_fd);
-	m = readlink(name, path, sizeof(path));
-	return n > 0 && m < (ssize_t)sizeof(path) && m > n + (ssize_t)sizeof(modules) - 1 &&
-	       memcmp(path, top, (size_t)n) == 0 &&
-	       memcmp(path + n, modules, sizeof(modules) - 1) == 0;
+	len = strlen(top);
+	return strncmp(path, top, len) == 0 &&
+	       strncmp(path + len, modules, sizeof(modules) - 1) == 0 &&
+	       path[len + sizeof(modules) - 1] != '\0';
 }
 
 /* Is the fingerprint what it was, from @from and @seen_from on? */

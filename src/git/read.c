@@ -23,6 +23,19 @@ int git_open_path(int dir_fd, const char *path, unsigned long flags, unsigned lo
 	return sys_openat2(dir_fd, path, flags | O_PATH, resolve | RESOLVE_NO_MAGICLINKS);
 }
 
+int git_path_of(int fd, char ret[PATH_MAX])
+{
+	char name[32];
+	ssize_t len;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	len = readlink(name, ret, PATH_MAX);
+	if (len <= 0 || len >= PATH_MAX || ret[0] != '/')
+		return -EINVAL;
+	ret[len] = '\0';
+	return 0;
+}
+
 /* Large data gets large pages: most of the work is touching it for the first time. */
 static char *make_room(size_t size)
 {

@@ -16,6 +16,9 @@
 /* O_PATH. Follows links, but not those of /proc. -errno. */
 int git_open_path(int dir_fd, const char *path, unsigned long flags, unsigned long resolve);
 
+/* Where @fd lies; -EINVAL if that is no path of ours, or too long for one. */
+int git_path_of(int fd, char ret[PATH_MAX]);
+
 /* Reads all of a file, whose name may be a link; the caller frees *ret, which ends with a NUL.
  * -ENOENT if there is none, -EINVAL if it is no regular file, -EFBIG if it is longer than @max. */
 int git_read_file(int dir_fd, const char *name, size_t max, char **ret, size_t *ret_len);

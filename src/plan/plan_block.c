@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps, arguments and environment -> the flat block that init reads. */
 #include <string.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "plan/plan_internal.h"
 #include "plan/plan_read.h"
@@ -21,6 +23,27 @@ struct step *plan_step(struct build *b, unsigned type, const char *dst, const ch
 	step->dst = dst;
 	step->src = src;
 	return step;
+}
+
+void plan_set_identity(struct step *step, dev_t dev, ino_t ino)
+{
+	step->op.flags |= PLAN_IDENTITY;
+	step->op.dev_major = major(dev);
+	step->op.dev_minor = minor(dev);
+	step->op.ino = ino;
+}
+
+int plan_pass_fd(struct build *b, struct step *step, int fd)
+{
+	int *slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
+
+	if (!slot) {
+		close(fd);
+		return plan_nomem(b);
+	}
+	*slot = fd;
+	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
+	return 0;
 }
 
 static size_t string_size(const char *s)

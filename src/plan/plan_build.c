@@ -9,32 +9,9 @@
 
 #include "plan/plan_internal.h"
 
-#define GROW_MIN 32
-
 int plan_nomem(struct build *b)
 {
 	return cordon_err(b->err, CORDON_E_NOMEM, 0, "out of memory");
-}
-
-void *plan_grow(struct build *b, void *array, size_t *n, size_t *cap, size_t size)
-{
-	void *v;
-
-	/* By memcpy: the pointer's own type is not known here. */
-	memcpy(&v, array, sizeof(v));
-	if (*n == *cap) {
-		size_t want = *cap ? *cap * 2 : GROW_MIN;
-		void *bigger = arena_alloc(b->arena, want * size);
-
-		if (!bigger)
-			return NULL;
-		if (*n > 0)
-			memcpy(bigger, v, *n * size);
-		v = bigger;
-		memcpy(array, &v, sizeof(v));
-		*cap = want;
-	}
-	return (char *)v + (*n)++ * size;
 }
 
 int plan_list_add(struct build *b, struct strlist *list, const char *s)

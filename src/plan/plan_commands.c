@@ -8,18 +8,11 @@
  * listed interpreter does whatever its script says, and libraries (and programs that a distribution
  * keeps among them) stay readable.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
 #include "plan/plan_internal.h"
 #include "seccomp/seccomp.h"
-
-static void close_dir(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
 
 static bool has_file(const struct discover_exec_file *files, size_t n, const char *path)
 {

@@ -10,45 +10,30 @@
  * name, without the denied one (and so without the right to list the directories above it). That
  * works for reading only; a write grant with something denied in it is refused.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
-
-static void close_dir(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
 
 static void drop_grants(struct build *b, const char *denied)
 {
 	for (size_t i = 0; i < b->n_grants; i++) {
-		if (plan_is_within(denied, b->grants[i]->real))
+		if (path_is_within(denied, b->grants[i]->real))
 			b->grants[i]->is_dropped = true;
 	}
 }
 
 static int check_deny(struct build *b, const char *typed, const char *real)
 {
-	if (strcmp(real, "/") == 0 || plan_is_within(real, "/usr"))
+	if (strcmp(real, "/") == 0 || path_is_within(real, "/usr"))
 		return cordon_err(b->err, CORDON_E_PATH, 0,
 				  "cannot deny '%s': no command runs without it", typed);
-	if (plan_is_within("/proc", real) || plan_is_within("/sys", real) ||
-	    plan_is_within("/dev", real))
+	if (path_is_within("/proc", real) || path_is_within("/sys", real) ||
+	    path_is_within("/dev", real))
 		return cordon_err(b->err, CORDON_E_PATH, 0,
 				  "cannot deny '%s': the sandbox has its own, not the host's",
 				  typed);
 	return 0;
-}
-
-static const char *first_missing(struct build *b, const struct resolved *r)
-{
-	const char *name = arena_strndup(b->arena, r->missing, strcspn(r->missing, "/"));
-
-	return name ? plan_join(b, r->real, name) : NULL;
 }
 
 static int deny_one(struct build *b, const char *typed)
@@ -62,7 +47,7 @@ static int deny_one(struct build *b, const char *typed)
 		r = plan_resolve(b, path, &res);
 	if (r < 0)
 		return cordon_err(b->err, CORDON_E_PATH, -r, "cannot deny '%s'", typed);
-	target = res.missing ? first_missing(b, &res) : res.real;
+	target = res.missing ? plan_first_missing(b, &res) : res.real;
 	if (!target)
 		return plan_nomem(b);
 	r = check_deny(b, typed, target);
@@ -94,7 +79,7 @@ int plan_apply_deny(struct build *b)
 bool plan_is_denied(const struct build *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_marks; i++) {
-		if (b->marks[i].kind == MARK_MASK && plan_is_within(b->marks[i].path, path))
+		if (b->marks[i].kind == MARK_MASK && path_is_within(b->marks[i].path, path))
 			return true;
 	}
 	return false;

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 
 #define PASSWD_MAX ((size_t)256 << 10)
@@ -54,7 +53,7 @@ bool plan_contains_home(const struct build *b, const char *dir)
 	const char *s;
 	unsigned long uid;
 
-	if (plan_is_within(dir, b->home_real))
+	if (path_is_within(dir, b->home_real))
 		return true;
 	for (const char *line = b->passwd; *line; line = next_line(line)) {
 		size_t len = passwd_field(line, 5, &s);
@@ -66,7 +65,7 @@ bool plan_contains_home(const struct build *b, const char *dir)
 			continue;
 		memcpy(home, s, len);
 		home[len] = '\0';
-		if (plan_is_within(dir, home))
+		if (path_is_within(dir, home))
 			return true;
 	}
 	return false;
@@ -104,7 +103,7 @@ static bool is_usable_home(const char *home)
 	if (strcmp(home, "/var/tmp") == 0) /* /tmp by another name */
 		return false;
 	for (size_t i = 0; i < ARRAY_SIZE(system); i++) {
-		if (plan_is_within(system[i], home))
+		if (path_is_within(system[i], home))
 			return false;
 	}
 	return true;

@@ -10,21 +10,13 @@
  *
  * Cannot be granted: /proc, /sys and /dev (the sandbox has its own), and writing to "/".
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/nearest.h"
-#include "base/path.h"
 #include "plan/plan_internal.h"
-
-static void close_dir(DIR **dir)
-{
-	if (*dir)
-		closedir(*dir);
-}
 
 int plan_add_links(struct build *b, const struct plan_link *links, size_t n)
 {
@@ -45,7 +37,7 @@ const struct grant *plan_grant_of(const struct build *b, const char *path, bool 
 	for (size_t i = 0; i < b->n_grants; i++) {
 		const struct grant *g = b->grants[i];
 
-		if (g->is_dropped || (only_write && !g->write) || !plan_is_within(g->real, path))
+		if (g->is_dropped || (only_write && !g->write) || !path_is_within(g->real, path))
 			continue;
 		if (!best || strlen(g->real) > strlen(best->real))
 			best = g;
@@ -114,8 +106,8 @@ static int refuse(struct build *b, const struct grant *g, const char *why, const
 /* Part of the sandbox's own kernel interfaces? What lies in /dev/shm are ordinary files. */
 static bool is_kernel_place(const char *real)
 {
-	return plan_is_within("/proc", real) || plan_is_within("/sys", real) ||
-	       (plan_is_within("/dev", real) && !plan_is_below("/dev/shm", real));
+	return path_is_within("/proc", real) || path_is_within("/sys", real) ||
+	       (path_is_within("/dev", real) && !plan_is_below("/dev/shm", real));
 }
 
 static int check_object(struct build *b, const struct grant *g)
@@ -310,7 +302,7 @@ static int add_explicit(struct build *b, const char *typed, bool write)
 	if (r < 0 || !g)
 		return r;
 	/* A preset grants "." and expects a project there. */
-	if (write && typed[0] != '/' && plan_is_within(g->real, b->home_real)) {
+	if (write && typed[0] != '/' && path_is_within(g->real, b->home_real)) {
 		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", typed);
 		cordon_err_hint(b->err,
 				"work in a directory of its own, or name the home in full (-w %s) "
@@ -318,7 +310,7 @@ static int add_explicit(struct build *b, const char *typed, bool write)
 				g->real);
 		return r;
 	}
-	if (plan_is_within(g->real, b->home_real))
+	if (path_is_within(g->real, b->home_real))
 		r = plan_note(b, "your home directory is shown to the command (grant of '%s')",
 			      typed);
 	return r;
@@ -331,7 +323,7 @@ static bool contains_own_place(const char *dir)
 					   "/proc", "/sys",	"/dev/shm" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
-		if (plan_is_within(dir, own[i]))
+		if (path_is_within(dir, own[i]))
 			return true;
 	}
 	return false;
@@ -421,17 +413,17 @@ static int grant_found(struct build *b, const char *own, const char *left)
 		const struct discover_grant *d = &b->program.grants[i];
 		const struct plan_link link = { .path = d->path, .text = d->target };
 
-		if (own && plan_is_within(b->in->workspace->content, d->path))
+		if (own && path_is_within(b->in->workspace->content, d->path))
 			continue; /* it comes with the workspace */
 		/* It comes with the private directory. What it is may change while we look: nothing
 		 * but installations is shown for its sake. */
 		if (left &&
-		    (d->kind == DISCOVER_FILE || plan_is_within(b->in->private_dir->dir, d->path)))
+		    (d->kind == DISCOVER_FILE || path_is_within(b->in->private_dir->dir, d->path)))
 			continue;
 		if (d->kind == DISCOVER_LINK)
 			r = plan_add_links(b, &link, 1);
 		/* Checked again, except what a package keeps for the program in /etc. */
-		else if (d->kind == DISCOVER_FILE || plan_is_within("/etc", d->path) ||
+		else if (d->kind == DISCOVER_FILE || path_is_within("/etc", d->path) ||
 			 discover_tree_allowed(b->home_real, d->path))
 			r = plan_add_grant(b, d->path, GRANT_TOOL, false, NULL);
 	}
@@ -528,7 +520,7 @@ static int check_start_dir(struct build *b)
 		return r;
 	}
 	b->start_dir = res.real;
-	if (plan_grant_of(b, res.real, false) || plan_is_within("/usr", res.real) ||
+	if (plan_grant_of(b, res.real, false) || path_is_within("/usr", res.real) ||
 	    strcmp(res.real, "/") == 0)
 		return 0;
 	if (b->in->level == PLAN_LEVEL_NAMESPACES &&
@@ -545,7 +537,7 @@ static int check_not_denied(struct build *b)
 	for (size_t i = 0; i < b->n_marks; i++) {
 		const struct mark *m = &b->marks[i];
 
-		if (m->kind == MARK_MASK && plan_is_within(m->path, b->start_dir))
+		if (m->kind == MARK_MASK && path_is_within(m->path, b->start_dir))
 			return cordon_err(b->err, CORDON_E_PATH, 0,
 					  "cannot start in '%s': it is denied", b->start_dir);
 	}
@@ -574,7 +566,7 @@ int plan_choose_start_dir(struct build *b)
 		return b->start_dir ? check_not_denied(b) : plan_nomem(b);
 	}
 	b->start_dir = fallback;
-	if (plan_is_within(b->cwd, b->home) || plan_is_within(b->cwd, b->home_real))
+	if (path_is_within(b->cwd, b->home) || path_is_within(b->cwd, b->home_real))
 		return plan_note(b, "your home directory is not shown to the command; grant a "
 				    "directory with -r DIR, or this one with -r .");
 	return plan_note(b, "'%s' is not shown to the command; grant it with -r .", b->cwd);

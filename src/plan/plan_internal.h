@@ -17,6 +17,7 @@
 #ifndef PLAN_PLAN_INTERNAL_H
 #define PLAN_PLAN_INTERNAL_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,6 +27,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/path.h"
 #include "discover/discover.h"
 #include "plan/plan.h"
 #include "uapi/landlock.h"
@@ -137,16 +139,24 @@ struct build {
 
 /* plan_build.c */
 int plan_nomem(struct build *b);
-/* Room for one more in an array of the arena (@array: address of the pointer to it); the address of
- * the new, zeroed element or NULL. */
-void *plan_grow(struct build *b, void *array, size_t *n, size_t *cap, size_t size);
-#define PLAN_ADD(b, v, n, cap) plan_grow(b, &(b)->v, &(b)->n, &(b)->cap, sizeof(*(b)->v))
+#define PLAN_ADD(b, v, n, cap) arena_add((b)->arena, &(b)->v, &(b)->n, &(b)->cap, sizeof(*(b)->v))
 int plan_note(struct build *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int plan_list_add(struct build *b, struct strlist *list, const char *s);
+
+static inline void close_dir(DIR **dir)
+{
+	if (*dir)
+		closedir(*dir);
+}
 
 /* plan_block.c */
 struct step *plan_step(struct build *b, unsigned type, const char *dst, const char *src);
 int plan_write_block(struct build *b);
+/* The step's object is this very one. */
+void plan_set_identity(struct step *step, dev_t dev, ino_t ino);
+/* A run started by root: the step gets a mount of @fd, which only the supervisor can make. Takes
+ * @fd over. */
+int plan_pass_fd(struct build *b, struct step *step, int fd);
 
 /* plan_env.c */
 int plan_find_home(struct build *b);
@@ -176,14 +186,15 @@ struct resolved {
 };
 /* Walks an absolute path name by name. 0 or -errno. */
 int plan_resolve(struct build *b, const char *path, struct resolved *ret);
+/* The first of the names that do not exist, as a path; NULL when memory is out. */
+const char *plan_first_missing(struct build *b, const struct resolved *res);
 /* Opens the object itself (O_PATH), following no link at the end; -errno. */
 int plan_open_real(const char *real);
 /* Opens with links followed, and what the kernel says its path is; -errno. */
 int plan_open_path(struct build *b, const char *path, const char **ret_real);
 const char *plan_join(struct build *b, const char *dir, const char *name);
 char *plan_read_small(struct build *b, const char *path, size_t max); /* NULL: cannot be read */
-bool plan_is_below(const char *dir, const char *path);		      /* strictly */
-bool plan_is_within(const char *dir, const char *path);		      /* or equal */
+bool plan_is_below(const char *dir, const char *path);		      /* and not equal */
 int plan_path_cmp(const char *a, const char *b);		      /* ancestors first */
 
 /* plan_grants.c */

@@ -7,10 +7,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 
 enum state {
@@ -73,25 +71,8 @@ static uint64_t grant_rights(const struct build *b, const struct grant *g)
 
 static void set_identity(struct step *step, const struct grant *g)
 {
-	step->op.flags |= PLAN_IDENTITY | (g->is_dir ? 0 : PLAN_FILE);
-	step->op.dev_major = major(g->dev);
-	step->op.dev_minor = minor(g->dev);
-	step->op.ino = g->ino;
-}
-
-/* Root's grants are mounted with mapped ids, which only the supervisor can do. */
-static int pass_descriptor(struct build *b, struct grant *g, struct step *step)
-{
-	int *slot;
-
-	if (!b->is_root)
-		return 0;
-	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
-	if (!slot)
-		return plan_nomem(b);
-	*slot = TAKE_FD(g->fd);
-	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
-	return 0;
+	step->op.flags |= g->is_dir ? 0 : PLAN_FILE;
+	plan_set_identity(step, g->dev, g->ino);
 }
 
 static int bind_grant(struct build *b, struct grant *g, int around)
@@ -128,7 +109,8 @@ static int bind_grant(struct build *b, struct grant *g, int around)
 			return r;
 	}
 	step->op.access = grant_rights(b, g);
-	r = is_own ? pass_descriptor(b, g, step) : 0;
+	/* Root's grants are mounted with mapped ids. */
+	r = is_own && b->is_root ? plan_pass_fd(b, step, TAKE_FD(g->fd)) : 0;
 	if (r == 0 && b->is_commands && g->origin == GRANT_TOOL && g->is_dir)
 		r = plan_split_tree(b, g->real, PLAN_OP_PIN);
 	return r;

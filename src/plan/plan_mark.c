@@ -2,7 +2,6 @@
 /* Marks: what is enforced at a path inside the view, whatever granted the path. */
 #include <string.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 
 int plan_mark(struct build *b, const char *path, int kind, bool is_file)

@@ -13,17 +13,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "format/placeholder.h"
 #include "plan/plan_internal.h"
 #include "sys/calls.h"
 
 #define LINKS_MAX 40 /* as in the kernel */
-
-bool plan_is_within(const char *dir, const char *path)
-{
-	return path_is_within(dir, path);
-}
 
 bool plan_is_below(const char *dir, const char *path)
 {
@@ -195,6 +189,13 @@ static int is_missing(struct build *b, struct walk *w, const char *name, struct 
 	cut_last(w);
 	ret->missing = *rest ? plan_join(b, name, rest) : arena_strdup(b->arena, name);
 	return ret->missing ? 0 : -ENOMEM;
+}
+
+const char *plan_first_missing(struct build *b, const struct resolved *res)
+{
+	const char *name = arena_strndup(b->arena, res->missing, strcspn(res->missing, "/"));
+
+	return name ? plan_join(b, res->real, name) : NULL;
 }
 
 /* One name further; 1 = the path ends here (something is missing). */

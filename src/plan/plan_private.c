@@ -15,10 +15,8 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 #include "sys/calls.h"
 
@@ -44,32 +42,21 @@ bool plan_keeps_home(const struct build *b)
 static void set_object(struct step *step, const struct plan_private_dir *dir)
 {
 	step->op.flags |= PLAN_PRIVATE_DIR;
-	if (dir->fd < 0)
-		return;
-	step->op.flags |= PLAN_IDENTITY;
-	step->op.dev_major = major(dir->dev);
-	step->op.dev_minor = minor(dir->dev);
-	step->op.ino = dir->ino;
+	if (dir->fd >= 0)
+		plan_set_identity(step, dir->dev, dir->ino);
 }
 
 /* The sandbox of a run started by root cannot reach root's files: it gets the mount instead. */
 static int pass_descriptor(struct build *b, const struct plan_private_dir *dir, struct step *step)
 {
-	int *slot, fd;
+	int fd;
 
 	if (!b->is_root || dir->fd < 0)
 		return 0;
 	fd = fcntl(dir->fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return cordon_err(b->err, CORDON_E_SYSTEM, errno, "the private directory");
-	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
-	if (!slot) {
-		close(fd);
-		return plan_nomem(b);
-	}
-	*slot = fd;
-	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
-	return 0;
+	return plan_pass_fd(b, step, fd);
 }
 
 static int show(struct build *b, const char *place, const struct plan_private_dir *dir)
@@ -161,7 +148,7 @@ int plan_hide_private(struct build *b)
 /* @path as far as it lies in @place; NULL = it does not. */
 static const char *rest_of(const char *place, const char *path)
 {
-	if (!plan_is_within(place, path))
+	if (!path_is_within(place, path))
 		return NULL;
 	path += strlen(place);
 	return path + strspn(path, "/");

@@ -70,8 +70,7 @@ int plan_protect_path(struct build *b, const char *path, enum protect_missing ho
 		return 0;
 	if (!res.missing)
 		return plan_mark(b, res.real, MARK_READ_ONLY, !S_ISDIR(res.st.st_mode));
-	name = arena_strndup(b->arena, res.missing, strcspn(res.missing, "/"));
-	name = name ? plan_join(b, res.real, name) : NULL;
+	name = plan_first_missing(b, &res);
 	return name ? protect_missing(b, name, how) : plan_nomem(b);
 }
 
@@ -131,7 +130,7 @@ static int protect_grant(struct build *b, const struct grant *g)
 	r = plan_protect_git(b, g->real);
 	if (r == 0)
 		r = protect_names(b, g->real, autorun_project);
-	if (r == 0 && plan_is_within(g->real, b->home_real))
+	if (r == 0 && path_is_within(g->real, b->home_real))
 		r = protect_names(b, b->home_real, autorun_home);
 	return r;
 }

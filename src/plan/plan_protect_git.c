@@ -23,7 +23,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "format/placeholder.h"
 #include "git/follow.h"
 #include "git/read.h"
@@ -117,7 +116,7 @@ static bool is_written_below(const struct build *b, const char *dir)
 	for (size_t i = 0; i < b->n_grants; i++) {
 		const struct grant *g = b->grants[i];
 
-		if (g->write && !g->is_dropped && plan_is_within(dir, g->real))
+		if (g->write && !g->is_dropped && path_is_within(dir, g->real))
 			return true;
 	}
 	return false;

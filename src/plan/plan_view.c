@@ -10,7 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 
 #define COPY_MAX ((size_t)4 << 10)
@@ -75,7 +74,7 @@ uint64_t plan_rights(const struct build *b, uint64_t wanted, bool is_dir)
 bool plan_in_common(const struct build *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_common; i++) {
-		if (plan_is_within(b->common[i].path, path))
+		if (path_is_within(b->common[i].path, path))
 			return true;
 	}
 	return false;
@@ -333,7 +332,7 @@ static int add_proc(struct build *b)
 static bool is_grant_within(const struct build *b, const char *dir)
 {
 	for (size_t i = 0; i < b->n_grants; i++) {
-		if (!b->grants[i]->is_dropped && plan_is_within(dir, b->grants[i]->real))
+		if (!b->grants[i]->is_dropped && path_is_within(dir, b->grants[i]->real))
 			return true;
 	}
 	return false;

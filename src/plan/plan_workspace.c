@@ -14,17 +14,15 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "base/path.h"
 #include "plan/plan_internal.h"
 #include "sys/calls.h"
 #include "workspace/store/store.h"
 
 bool plan_in_workspace(const struct build *b, const char *path)
 {
-	return b->in->workspace && plan_is_within(b->in->workspace->base, path);
+	return b->in->workspace && path_is_within(b->in->workspace->base, path);
 }
 
 const char *plan_workspace_path(struct build *b, const char *path)
@@ -49,7 +47,7 @@ static int check_base(struct build *b, const struct grant *g)
 		return cordon_err(b->err, CORDON_E_PATH, 0,
 				  "the workspace '%s' was replaced while it was looked at",
 				  g->typed);
-	if (g->typed[0] != '/' && plan_is_within(g->real, b->home_real)) {
+	if (g->typed[0] != '/' && path_is_within(g->real, b->home_real)) {
 		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", g->typed);
 		cordon_err_hint(b->err, "work in a directory of its own, or name the home in full "
 					"if you mean it");
@@ -78,7 +76,7 @@ int plan_grant_workspace(struct build *b)
 
 	if (!ws)
 		return 0;
-	/* By the name that was typed, since what is said about links holds here, too. */
+	/* By the name that was typed: the rules about links apply here, too. */
 	r = plan_add_grant(b, b->policy->workspace ? b->policy->workspace : ws->base,
 			   GRANT_EXPLICIT, true, &g);
 	if (r == 0)
@@ -120,7 +118,7 @@ int plan_check_copy(struct build *b)
 		if (g->is_dropped || g->is_workspace || g->origin != GRANT_EXPLICIT)
 			continue;
 		if (g->write &&
-		    (plan_is_within(ws->base, g->real) || plan_is_within(g->real, ws->base)))
+		    (path_is_within(ws->base, g->real) || path_is_within(g->real, ws->base)))
 			return refuse_beside_copy(b, "grant writing to", g->typed);
 		if (plan_is_below(ws->base, g->real))
 			return refuse_beside_copy(b, "keep read-only", g->typed);
@@ -129,18 +127,10 @@ int plan_check_copy(struct build *b)
 		const struct mark *m = &b->marks[i];
 
 		if (m->kind == MARK_MASK &&
-		    (plan_is_within(ws->base, m->path) || plan_is_within(m->path, ws->base)))
+		    (path_is_within(ws->base, m->path) || path_is_within(m->path, ws->base)))
 			return refuse_beside_copy(b, "deny", m->path);
 	}
 	return 0;
-}
-
-static void set_object(struct step *step, const struct stat *st)
-{
-	step->op.flags |= PLAN_IDENTITY;
-	step->op.dev_major = major(st->st_dev);
-	step->op.dev_minor = minor(st->st_dev);
-	step->op.ino = st->st_ino;
 }
 
 /* A step whose object is the workspace's own directory. */
@@ -149,40 +139,33 @@ static int store_step(struct build *b, unsigned type, const char *dst, struct st
 	const struct plan_workspace *ws = b->in->workspace;
 	struct step *step;
 	struct stat st;
-	int *slot, fd;
+	int fd;
 
 	if (fstat(ws->dir_fd, &st) < 0)
 		return cordon_err(b->err, CORDON_E_PATH, errno, "the workspace's own directory");
 	step = plan_step(b, type, dst, ws->dir);
 	if (!step)
 		return plan_nomem(b);
-	set_object(step, &st);
+	plan_set_identity(step, st.st_dev, st.st_ino);
 	*ret = step;
 	if (!b->is_root)
 		return 0;
 	fd = fcntl(ws->dir_fd, F_DUPFD_CLOEXEC, 3);
 	if (fd < 0)
 		return cordon_err(b->err, CORDON_E_SYSTEM, errno, "the workspace's own directory");
-	slot = PLAN_ADD(b, mount_fds, n_mount_fds, cap_mount_fds);
-	if (!slot) {
-		close(fd);
-		return plan_nomem(b);
-	}
-	*slot = fd;
-	step->op.fd_index = (int32_t)(b->n_mount_fds - 1);
-	return 0;
+	return plan_pass_fd(b, step, fd);
 }
 
 int plan_workspace_step(struct build *b, const struct grant *g, struct step **ret,
 			bool *ret_is_base)
 {
-	struct step *layers;
+	struct step *upper;
 	int r;
 
 	*ret_is_base = !b->in->workspace->is_copy;
 	if (!*ret_is_base)
 		return store_step(b, PLAN_OP_BIND, g->real, ret);
-	r = store_step(b, PLAN_OP_UPPER, g->real, &layers);
+	r = store_step(b, PLAN_OP_UPPER, g->real, &upper);
 	if (r < 0)
 		return r;
 	*ret = plan_step(b, PLAN_OP_OVERLAY, g->real, g->real);
@@ -206,15 +189,14 @@ int plan_cover_in_workspace(struct build *b, const struct mark *m)
 	return m->is_reserved ? plan_list_add(b, &b->covered, rest) : 0;
 }
 
-/* Whoever could make it would decide what workspaces there are, and what their commits do. */
-static int hold_store(struct build *b, const struct resolved *res)
+/* A guest that could create it would control all workspaces and their commits. */
+static int reserve_store(struct build *b, const struct resolved *res)
 {
 	const char *name;
 
 	if (!plan_grant_of(b, res->real, true))
 		return 0;
-	name = arena_strndup(b->arena, res->missing, strcspn(res->missing, "/"));
-	name = name ? plan_join(b, res->real, name) : NULL;
+	name = plan_first_missing(b, res);
 	return name ? plan_mark_missing(b, name, MARK_MASK, "") : plan_nomem(b);
 }
 
@@ -227,12 +209,12 @@ static int hide(struct build *b, const char *path)
 	if (plan_resolve(b, path, &res) < 0 || !plan_grant_of(b, res.real, false))
 		return 0;
 	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
-		r = res.missing ? hold_store(b, &res)
+		r = res.missing ? reserve_store(b, &res)
 				: plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
 		return r < 0 ? r : 1;
 	}
-	/* Landlock knows no exceptions. To be read is bad enough; whoever writes there decides what
-	 * somebody commits, and what the next run finds. */
+	/* Landlock knows no exceptions. Reading is bad enough; a guest that writes there controls
+	 * later commits and runs. */
 	if (res.missing || !plan_grant_of(b, res.real, true))
 		return 0;
 	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
@@ -244,8 +226,7 @@ static int hide(struct build *b, const char *path)
 	return -CORDON_E_UNSUPPORTED;
 }
 
-/* Where workspaces and private directories are kept nobody inside has any business, whatever was
- * granted. */
+/* Hides where workspaces and private directories are kept, whatever was granted. */
 int plan_hide_store(struct build *b)
 {
 	static const char *const parts[] = { "", "/workspaces", "/sandboxes" };
@@ -306,7 +287,7 @@ const char *plan_workspace_command(struct build *b, const char *command)
 	if (!inner)
 		return NULL;
 	r = look_inside(ws, name, &st);
-	/* A copy holds everything: what it lacks was deleted there, whatever the base has. */
+	/* A copy is complete: what it lacks was deleted there, whatever the base has. */
 	if (r < 0)
 		return ws->is_copy && r == -ENOENT ? inner : NULL;
 	return S_ISREG(st.st_mode) ? inner : NULL;
@@ -317,7 +298,7 @@ const char *plan_workspace_seen(struct build *b, const char *path)
 {
 	const struct plan_workspace *ws = b->in->workspace;
 
-	if (!ws || !plan_is_within(ws->content, path))
+	if (!ws || !path_is_within(ws->content, path))
 		return path;
 	path += strlen(ws->content);
 	return arena_printf(b->arena, "%s%s",
