@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What supervisor and init say to each other over the control socket (SOCK_SEQPACKET, both ends
- * ours; the guest never sees it). Orders go in, reports come out; each is one fixed-size message.
+ * The messages of the control socket between supervisor and init (SOCK_SEQPACKET; the guest never
+ * sees it). Orders go in, reports come out; each is one fixed-size message.
  *
- * An init that has not been given CONTROL_PLAN yet is parked: it sits in its namespaces and costs
- * nothing but memory. With CONTROL_COMMON it builds the part of the view that every run of such a
- * plan has (the common steps), and waits again. A cold and a parked start differ in nothing but
- * when the orders come.
+ * An init without a plan is parked: it waits in its namespaces and costs nothing but memory.
+ * CONTROL_COMMON makes it carry out the steps that such plans have in common, and wait again. A
+ * cold and a parked start differ only in when the orders come.
  */
 #ifndef FORMAT_CONTROL_H
 #define FORMAT_CONTROL_H
@@ -18,9 +17,9 @@
 #define CONTROL_FDS_MAX 200 /* descriptors in one message; the kernel takes 253 */
 
 /*
- * Init's argument vector: one letter that says what it is to be and, if it is to map its own ids
- * (started by an ordinary user), the lines for its uid_map and gid_map. At level landlock: the
- * private directory of the run, which init removes if the supervisor is killed.
+ * Init's arguments: a letter for its role and, if it maps its ids itself (started by an ordinary
+ * user), the lines for its uid_map and gid_map. At level landlock: the private directory of the
+ * run, which init removes if the supervisor is killed.
  */
 #define INIT_ROLE_NAMESPACES 'n' /* unshares the other namespaces, then waits for its plan */
 #define INIT_ROLE_LANDLOCK 'l'	 /* waits for its plan */
@@ -42,7 +41,7 @@ enum control_order_type {
 
 #define CONTROL_UNKNOWN (~(uint64_t)0)
 
-/* What init watches; 0 = no such limit. */
+/* Limits that init enforces; 0 = none. */
 struct control_limits {
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	uint64_t grace_ns;
@@ -86,11 +85,11 @@ enum control_limit {
 	CONTROL_LIMIT_DISK,
 };
 
-/* Limits that were reached and only refused something: control_report.hits */
+/* control_report.hits: limits that were reached without ending the run */
 #define CONTROL_HIT_PROCS 0x1u
 #define CONTROL_HIT_DISK 0x2u
-#define CONTROL_HIT_WORKSPACE 0x4u /* only seen when the command was over */
-#define CONTROL_HIT_LOCKED 0x8u	   /* something that is kept could not be looked into at the end */
+#define CONTROL_HIT_WORKSPACE 0x4u /* noticed only after the command had ended */
+#define CONTROL_HIT_LOCKED 0x8u	   /* a directory that is kept could not be read at the end */
 
 struct control_report {
 	uint32_t type;
@@ -99,7 +98,7 @@ struct control_report {
 	int32_t wait_status; /* as waitpid gives it */
 	uint32_t limit;	     /* enum control_limit */
 	uint32_t hits;
-	uint32_t obeyed;	       /* the supervisor wanted it to end */
+	uint32_t obeyed;	       /* init ended it on the supervisor's order */
 	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
 	uint64_t command_ended_ns;
 	uint64_t ended_ns;

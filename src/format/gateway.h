@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the gateway is told, and what it tells: the formats that supervisor, init and gateway share.
+ * The formats that supervisor, init and gateway share.
  *
  *	supervisor ──[start: config, account, ...]──► gateway ◄──[listeners]── init
  *	                                                  ────[ready]────►
  *	                                                  ────[want a socket]──► (publish)
  *
  * The config is a sealed memory file. The account is memory that the gateway writes and the
- * supervisor reads, at the end of the run and not before; it believes none of it without looking.
- * The supervisor's socket carries nothing but the start and, by being closed, the end.
+ * supervisor reads at the end of the run, without trusting it. The supervisor's socket carries only
+ * the start; closing it means the end.
  */
 #ifndef FORMAT_GATEWAY_H
 #define FORMAT_GATEWAY_H
@@ -23,9 +23,9 @@
 #define GATEWAY_DENIALS_MAX 128
 #define GATEWAY_NO_ID (~0u)
 
-/* The pool that names get their addresses from: one for each, 198.18.0.0/15. The first addresses
- * are the sandbox's own: its device's (and its resolver's), so that programs see a machine that is
- * connected. IPv6 addresses are the same number below this prefix. */
+/* Each name gets one address of this pool, 198.18.0.0/15. The first ones are reserved for the
+ * sandbox's device and resolver, so that programs see a machine that is connected. IPv6 addresses
+ * have the same number below this prefix. */
 #define GATEWAY_POOL_NET 0xc6120000u /* 198.18.0.0 */
 #define GATEWAY_POOL_DEVICE 1	     /* 198.18.0.1 */
 #define GATEWAY_POOL_FIRST 16
@@ -54,13 +54,13 @@ struct gateway_config {
 	uint32_t n_allow, n_deny;		  /* of rules[], in this order */
 	uint32_t n_ports, n_publish;
 	uint64_t max_bytes;	       /* through the gateway, 0 = no limit */
-	uint16_t ports[NET_PORTS_MAX]; /* those that have listeners, in their order */
+	uint16_t ports[NET_PORTS_MAX]; /* those with listeners, in the listeners' order */
 	struct gateway_publish publish[GATEWAY_PUBLISH_MAX]; /* in the order of their sockets */
 	struct net_rule rules[];
 };
 
 /*
- * The supervisor's one message: any bytes, with descriptors: config, account, the socket to init,
+ * The supervisor's only message: any byte, with descriptors: config, account, the socket to init,
  * the supervisor's pidfd, then the log (GATEWAY_LOG), then one listening (TCP) or bound (UDP)
  * socket for each publish[].
  *
@@ -81,7 +81,7 @@ struct gateway_hello {
 struct gateway_want {
 	uint32_t protocol; /* enum gateway_protocol */
 	uint32_t is_v6;
-	uint32_t id; /* an answer may be lost when init has no room for it */
+	uint32_t id; /* an answer may get lost when init has no room for it */
 };
 
 enum gateway_reason {
@@ -102,15 +102,14 @@ enum gateway_reason {
 	GATEWAY_R_MAX
 };
 
-/* One refusal; repeated ones only count up. */
+/* One refusal; a repeated one only increases count. */
 struct gateway_denial {
 	uint16_t reason; /* enum gateway_reason */
 	uint16_t port;	 /* 0 = a question for the name's address */
 	uint32_t count;
-	char host[NET_NAME_MAX + 1]; /* a canonical name or an address; of other text what can be
-				      * printed */
-	char other[64]; /* what was asked for instead (SNI, Host), or the address that was refused
-			 */
+	char host[NET_NAME_MAX + 1]; /* a canonical name, an address, or other text's printable
+				      * part */
+	char other[64]; /* the SNI or Host that was asked for instead, or the refused address */
 };
 
 struct gateway_account {
@@ -119,7 +118,7 @@ struct gateway_account {
 	uint32_t is_ready;  /* everything is in place */
 	uint32_t failed_at; /* enum gateway_step, 0 = none */
 	int32_t failed_errno;
-	uint32_t n_denials, n_more; /* kept ones, and how many did not fit */
+	uint32_t n_denials, n_more; /* stored, and how many did not fit */
 	struct gateway_denial denials[GATEWAY_DENIALS_MAX];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the janitor is told after CONTROL_JANITOR: one message with the names it looks after. */
+/* The message after CONTROL_JANITOR: the reserved names that the janitor removes. */
 #ifndef FORMAT_JANITOR_H
 #define FORMAT_JANITOR_H
 

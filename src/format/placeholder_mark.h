@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The marks of placeholders; without libc, since init reads it too. */
+/* What marks a placeholder; without libc, for init. */
 #ifndef FORMAT_PLACEHOLDER_MARK_H
 #define FORMAT_PLACEHOLDER_MARK_H
 

@@ -4,8 +4,8 @@
  *
  * Theory of operation. The supervisor resolves a policy against this machine and writes the outcome
  * here; init maps the block read-only from a sealed memfd, checks every offset once
- * (plan_read_check) and then carries out `ops` in order. Whatever init needs besides (the stdio
- * pipes, detached mounts) travels as descriptors beside the block. Strings are NUL-terminated and
+ * (plan_read_check) and then carries out `ops` in order. Stdio pipes and detached mounts travel as
+ * descriptors beside the block. Strings are NUL-terminated and
  * lie in [strings_off, size); offset 0 means "no string".
  */
 #ifndef FORMAT_PLAN_H
@@ -64,7 +64,7 @@ struct plan_rlimit {
 };
 
 /* plan_header.flags */
-#define PLAN_MAP_SELF 0x1u     /* init maps its own ids at its very start (started by a user) */
+#define PLAN_MAP_SELF 0x1u     /* init maps its ids itself, first of all (started by a user) */
 #define PLAN_SETIDS 0x2u       /* init takes inner_uid/inner_gid by setresuid (started by root) */
 #define PLAN_DROP_GROUPS 0x4u  /* and drops supplementary groups */
 #define PLAN_PDEATHSIG 0x8u    /* the supervisor runs on its main thread: parent-death signal too */
