@@ -7,12 +7,14 @@
 
 #define PIECE 16384
 
-ssize_t read_full(int fd, void *buf, size_t size)
+ssize_t read_full_at(int fd, void *buf, size_t size, off_t at)
 {
 	size_t len = 0;
 
 	while (len < size) {
-		ssize_t n = read(fd, (char *)buf + len, size - len);
+		char *to = (char *)buf + len;
+		ssize_t n = at < 0 ? read(fd, to, size - len)
+				   : pread(fd, to, size - len, at + (off_t)len);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -23,6 +25,11 @@ ssize_t read_full(int fd, void *buf, size_t size)
 		len += (size_t)n;
 	}
 	return (ssize_t)len;
+}
+
+ssize_t read_full(int fd, void *buf, size_t size)
+{
+	return read_full_at(fd, buf, size, -1);
 }
 
 int read_strbuf(int fd, struct strbuf *sb)

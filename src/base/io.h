@@ -10,6 +10,8 @@
 
 /* Up to @size bytes, fewer only at the end of the file: how many, or -errno. */
 ssize_t read_full(int fd, void *buf, size_t size);
+/* The same from @at on, without moving the position; -1: from the position. */
+ssize_t read_full_at(int fd, void *buf, size_t size, off_t at);
 /* Appends the rest of the file: 0, -EFBIG if that is more than @sb may hold, or -errno. */
 int read_strbuf(int fd, struct strbuf *sb);
 /* 0 or -errno. Waits where a descriptor does not block. */

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/sha1.h"
 #include "workspace/changes/collect.h"
 #include "workspace/changes/walker.h"
 #include "workspace/record/record.h"
@@ -42,7 +41,6 @@ static bool is_whole(const struct ws_node *n)
 
 static void hash_content(struct settle *s, const char *name, struct ws_record *r)
 {
-	struct ws_hash hash;
 	struct stat st;
 	int fd;
 
@@ -53,33 +51,17 @@ static void hash_content(struct settle *s, const char *name, struct ws_record *r
 		return;
 	/* Unless it was replaced meanwhile. */
 	if (st.st_ino == r->ino && (uint64_t)st.st_size == r->size &&
-	    ws_hash_file(fd, &hash) == 0) {
-		memcpy(r->hash, hash.v, sizeof(r->hash));
+	    ws_hash_file(fd, &r->hash) == 0) {
 		r->has_hash = true;
 		s->hashed += r->size;
 	}
 	close(fd);
 }
 
-static void hash_link(struct settle *s, const char *name, struct ws_record *r)
-{
-	char text[PATH_MAX + 1];
-	int len = ws_read_link(s->base.c.fd, name, text, sizeof(text));
-	struct sha1 sha1;
-
-	if (len < 0)
-		return;
-	sha1_start(&sha1);
-	sha1_add(&sha1, text, (size_t)len);
-	sha1_end(&sha1, r->hash);
-	r->has_hash = true;
-}
-
 /* A directory's times change with its entries; then both at once. */
 static bool is_only_entries(const struct stat *st)
 {
-	return S_ISDIR(st->st_mode) && st->st_mtim.tv_sec == st->st_ctim.tv_sec &&
-	       st->st_mtim.tv_nsec == st->st_ctim.tv_nsec;
+	return S_ISDIR(st->st_mode) && ws_is_same_time(&st->st_mtim, &st->st_ctim);
 }
 
 static int fill(struct settle *s, uint32_t node, struct ws_record *r)
@@ -114,7 +96,7 @@ static int fill(struct settle *s, uint32_t node, struct ws_record *r)
 	if (S_ISREG(st.st_mode) && !r->is_uncertain)
 		hash_content(s, n->name, r);
 	else if (S_ISLNK(st.st_mode))
-		hash_link(s, n->name, r);
+		r->has_hash = ws_hash_link(s->base.c.fd, n->name, &r->hash) == 0;
 	return 0;
 }
 

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/sha1.h"
 #include "workspace/commit/commit.h"
 
 /* What is checked, as it is at this moment. */
@@ -82,43 +81,30 @@ static const char *became(int type)
 	}
 }
 
-static bool is_same_time(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /* The very same file, untouched. Device numbers may differ after a reboot and do not count. */
 static bool has_same_identity(const struct ws_record *r, const struct stat *st)
 {
 	return r->ino == st->st_ino && r->size == (uint64_t)st->st_size &&
-	       is_same_time(&r->mtime, &st->st_mtim) && is_same_time(&r->ctime, &st->st_ctim);
+	       ws_is_same_time(&r->mtime, &st->st_mtim) && ws_is_same_time(&r->ctime, &st->st_ctim);
 }
 
 static bool has_same_hash(const struct ws_record *r, const struct checked *j)
 {
-	char text[PATH_MAX + 1];
 	struct ws_hash hash;
-	struct sha1 sha1;
-	int fd, len;
 	bool ok;
+	int fd;
 
 	if (!r->has_hash)
 		return false;
-	if (r->type == CORDON_FILE_SYMLINK) {
-		len = ws_read_link(j->base_dir_fd, j->name, text, sizeof(text));
-		if (len < 0)
-			return false;
-		sha1_start(&sha1);
-		sha1_add(&sha1, text, (size_t)len);
-		sha1_end(&sha1, hash.v);
-		return memcmp(hash.v, r->hash, sizeof(hash.v)) == 0;
-	}
+	if (r->type == CORDON_FILE_SYMLINK)
+		return ws_hash_link(j->base_dir_fd, j->name, &hash) == 0 &&
+		       memcmp(hash.v, r->hash.v, sizeof(hash.v)) == 0;
 	if (r->size != (uint64_t)j->base.st_size)
 		return false;
 	fd = open_in(j->base_dir_fd, j->name, false);
 	if (fd < 0)
 		return false;
-	ok = ws_hash_file(fd, &hash) == 0 && memcmp(hash.v, r->hash, sizeof(hash.v)) == 0;
+	ok = ws_hash_file(fd, &hash) == 0 && memcmp(hash.v, r->hash.v, sizeof(hash.v)) == 0;
 	close(fd);
 	return ok;
 }
@@ -164,7 +150,7 @@ static int check_by_time(const struct checked *j, const struct timespec *seen, c
 	if (ws_is_before(&st->st_ctim, seen))
 		return WS_AS_IT_WAS;
 	/* Only its entries changed; those are checked by themselves. */
-	if (S_ISDIR(st->st_mode) && is_same_time(&st->st_mtim, &st->st_ctim) &&
+	if (S_ISDIR(st->st_mode) && ws_is_same_time(&st->st_mtim, &st->st_ctim) &&
 	    j->node->old_type == CORDON_FILE_DIRECTORY)
 		return WS_AS_IT_WAS;
 	return WS_CHANGED;

@@ -22,18 +22,13 @@
 #define HASHED_MAX ((off_t)64 << 20) /* larger files are told by their times */
 #define SWAPS_MAX 100		     /* against a process that keeps renaming */
 
-static bool is_time_equal(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
-}
-
 /* The same object with the same content, as far as can be told from its inode. Renaming sets ctime
  * on most filesystems, so it counts only before that. */
 static bool is_same(const struct stat *a, const struct stat *b, bool with_ctime)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_mode == b->st_mode &&
-	       a->st_size == b->st_size && is_time_equal(&a->st_mtim, &b->st_mtim) &&
-	       (!with_ctime || is_time_equal(&a->st_ctim, &b->st_ctim));
+	       a->st_size == b->st_size && ws_is_same_time(&a->st_mtim, &b->st_mtim) &&
+	       (!with_ctime || ws_is_same_time(&a->st_ctim, &b->st_ctim));
 }
 
 static int open_quietly(int dir_fd, const char *name)

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "workspace/tree/compare.h"
-
 #define TABLE_MIN 256
 
 uint64_t ws_name_hash(uint32_t parent, const char *name, size_t len)

@@ -24,6 +24,7 @@
 #include <time.h>
 
 #include "workspace/store/store.h"
+#include "workspace/tree/compare.h"
 
 #define WS_NO_RECORD UINT32_MAX
 #define WS_RECORDS_MAX (2u << 20)
@@ -40,8 +41,8 @@ struct ws_record {
 	uint16_t mode;
 	uint64_t size, ino;
 	struct timespec mtime, ctime;
-	struct timespec seen;	/* nothing older was changed since the run saw it */
-	unsigned char hash[20]; /* of a file's content, of a link's text */
+	struct timespec seen; /* nothing older was changed since the run saw it */
+	struct ws_hash hash;  /* of a file's content, of a link's text */
 };
 
 struct ws_records {

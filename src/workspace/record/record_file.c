@@ -69,7 +69,7 @@ static void put_record(struct strbuf *sb, const struct ws_record *r, int64_t par
 	strbuf_printf(sb, " %jd %ld %jd %ld %jd %ld ", (intmax_t)r->mtime.tv_sec, r->mtime.tv_nsec,
 		      (intmax_t)r->ctime.tv_sec, r->ctime.tv_nsec, (intmax_t)r->seen.tv_sec,
 		      r->seen.tv_nsec);
-	put_hex(sb, r->hash, sizeof(r->hash));
+	put_hex(sb, r->hash.v, sizeof(r->hash.v));
 	strbuf_putc(sb, ' ');
 	put_name(sb, r->name);
 	strbuf_putc(sb, '\n');
@@ -196,7 +196,7 @@ static bool take_fields(const char **at, int64_t *ret_parent, uint64_t n, struct
 	    !take_number(at, 0, CORDON_FILE_MAX - 1, &type) || !take_number(at, 0, 07777, &mode) ||
 	    !take_number(at, 0, INT64_MAX, &size) || !take_number(at, INT64_MIN, INT64_MAX, &ino) ||
 	    !take_time(at, &r->mtime) || !take_time(at, &r->ctime) || !take_time(at, &r->seen) ||
-	    !take_hex(at, r->hash, sizeof(r->hash)) || **at != ' ')
+	    !take_hex(at, r->hash.v, sizeof(r->hash.v)) || **at != ' ')
 		return false;
 	++*at;
 	r->is_live = flags & FLAG_LIVE;

@@ -13,6 +13,7 @@
 
 #include <cordon/workspace.h>
 
+#include "base/io.h"
 #include "base/macros.h"
 #include "base/sha1.h"
 
@@ -21,6 +22,11 @@
 bool ws_is_before(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec != b->tv_sec ? a->tv_sec < b->tv_sec : a->tv_nsec < b->tv_nsec;
+}
+
+bool ws_is_same_time(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
 }
 
 int ws_file_type(unsigned mode)
@@ -49,25 +55,6 @@ int ws_read_link(int dir_fd, const char *name, char *buf, size_t size)
 		return -errno;
 	buf[n] = '\0';
 	return (int)n;
-}
-
-/* Reads @len bytes at @at, fewer only at the end. */
-static ssize_t read_at(int fd, char *buf, size_t len, off_t at)
-{
-	size_t have = 0;
-
-	while (have < len) {
-		ssize_t n = pread(fd, buf + have, len - have, at + (off_t)have);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		have += (size_t)n;
-	}
-	return (ssize_t)have;
 }
 
 /* The piece of a file that is not a hole, at or after some place. */
@@ -111,8 +98,8 @@ static int compare_bytes(int a_fd, int b_fd, off_t size, char *a, char *b)
 		}
 		if ((off_t)len > size - at)
 			len = (size_t)(size - at);
-		n_a = read_at(a_fd, a, len, at);
-		n_b = read_at(b_fd, b, len, at);
+		n_a = read_full_at(a_fd, a, len, at);
+		n_b = read_full_at(b_fd, b, len, at);
 		if (n_a < 0 || n_b < 0)
 			return n_a < 0 ? (int)n_a : (int)n_b;
 		/* A file that became shorter meanwhile differs, too. */
@@ -153,13 +140,28 @@ int ws_hash_file(int fd, struct ws_hash *ret)
 	if (!buf)
 		return -ENOMEM;
 	sha1_start(&sha1);
-	while ((n = read_at(fd, buf, CHUNK, at)) > 0) {
+	while ((n = read_full_at(fd, buf, CHUNK, at)) > 0) {
 		sha1_add(&sha1, buf, (size_t)n);
 		at += n;
 	}
-	sha1_end(&sha1, ret->v);
+	if (n == 0)
+		sha1_end(&sha1, ret->v);
 	free(buf);
-	return n < 0 ? (int)n : 0;
+	return (int)n;
+}
+
+int ws_hash_link(int dir_fd, const char *name, struct ws_hash *ret)
+{
+	char text[PATH_MAX + 1];
+	int len = ws_read_link(dir_fd, name, text, sizeof(text));
+	struct sha1 sha1;
+
+	if (len < 0)
+		return len;
+	sha1_start(&sha1);
+	sha1_add(&sha1, text, (size_t)len);
+	sha1_end(&sha1, ret->v);
+	return 0;
 }
 
 /* A user attribute that is not the overlay's own. */

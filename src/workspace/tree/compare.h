@@ -10,6 +10,7 @@
 #define WS_BUF_SIZE 65536
 
 bool ws_is_before(const struct timespec *a, const struct timespec *b);
+bool ws_is_same_time(const struct timespec *a, const struct timespec *b);
 int ws_file_type(unsigned mode); /* enum cordon_file_type */
 /* Same user.* attributes? 1, 0 or -errno. */
 int ws_same_attributes(int a_fd, int b_fd);
@@ -25,6 +26,8 @@ struct ws_hash {
 	unsigned char v[20];
 };
 int ws_hash_file(int fd, struct ws_hash *ret);
+/* The same of the text of a link. */
+int ws_hash_link(int dir_fd, const char *name, struct ws_hash *ret);
 
 /* Same size and bytes? 1, 0 or -errno. */
 int ws_same_content(int a_fd, int b_fd);
