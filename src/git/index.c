@@ -35,7 +35,7 @@ static uint32_t be16(const unsigned char *p)
 	return (uint32_t)p[0] << 8 | p[1];
 }
 
-/* A number of version 4, seven bits a byte. */
+/* A number of version 4: seven bits in each byte. */
 static int read_varint(struct index_cursor *r, size_t *ret)
 {
 	size_t value;
@@ -46,7 +46,7 @@ static int read_varint(struct index_cursor *r, size_t *ret)
 	c = r->data[r->pos++];
 	value = c & 127;
 	while (c & 128) {
-		/* More than any name has. */
+		/* Longer than any name. */
 		if (r->pos >= r->end || value > GIT_INDEX_PATH_MAX)
 			return -EINVAL;
 		c = r->data[r->pos++];
@@ -56,7 +56,7 @@ static int read_varint(struct index_cursor *r, size_t *ret)
 	return 0;
 }
 
-/* The name on disk; all of it, or in version 4 what differs from the last one. */
+/* In version 4 only the part that differs from the last name is on disk. */
 static int read_name(struct index_cursor *r, size_t start, uint32_t flags, const char **ret,
 		     size_t *ret_len)
 {
@@ -73,7 +73,7 @@ static int read_name(struct index_cursor *r, size_t start, uint32_t flags, const
 	if (!nul)
 		return -EINVAL;
 	len = (size_t)(nul - text) + keep;
-	/* Git goes by the length that is said; there must be only one. */
+	/* Git uses the stored length, so it must agree with the name. */
 	if (len >= GIT_INDEX_PATH_MAX || (said < NAME_MASK ? len != said : len < NAME_MASK))
 		return -EINVAL;
 	if (r->version == 4) {
@@ -140,8 +140,8 @@ static int read_extension(struct index_cursor *r, struct git_index_info *info)
 }
 
 /*
- * Git finds the end of the entries by looking at a fixed place before the end of the file. That
- * must not lead it to other extensions than reading in order does.
+ * Git finds the end of the entries at a fixed place before the end of the file. It must find the
+ * same extensions there as by reading in order.
  */
 static int check_end_of_entries(const struct index_cursor *r)
 {

@@ -2,10 +2,9 @@
 /*
  * Reading a git index (versions 2, 3 and 4) that an adversary may have written.
  *
- * The aim is not to be lenient but never to see less than git would: what has more than one
- * reading, or what no git writes, is refused as a whole, and the caller treats a refused index as
- * one that git must not see either. Checksums are not looked at, since git does not check them
- * while reading.
+ * The reader must never see less than git would. So an index that can be read in more than one way,
+ * or that no git writes, is refused as a whole, and the caller keeps git from seeing it, too.
+ * Checksums are ignored: git does not check them while reading.
  */
 #ifndef GIT_INDEX_H
 #define GIT_INDEX_H
@@ -22,7 +21,7 @@
 #define GIT_INDEX_SPARSE_DIR 0040000u
 
 struct git_index_info {
-	bool has_base; /* most entries are in another file, named after this hash */
+	bool has_base; /* a split index: most entries are in a file named after this hash */
 	unsigned char base[GIT_INDEX_HASH_MAX];
 };
 

@@ -4,8 +4,8 @@
  *
  * Git keeps no links there, but it writes through them: a reflog that is a link to somewhere else
  * makes the caller's next `git commit` append a line of the command's choosing to that file. So
- * links that came into being during a run are looked for when its tree is gone. Objects are left
- * out: git replaces those files, it never writes into them.
+ * when the tree is gone, the repository is searched for links that are newer than the run. Objects
+ * are left out: git replaces those files and never writes into them.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,8 +19,8 @@
 
 #include "git/links.h"
 
-#define DEPTH_MAX 64
-#define ENTRIES_MAX 100000
+#define DEPTH_MAX 64	   /* directories inside each other */
+#define ENTRIES_MAX 100000 /* names looked at in one repository */
 
 struct search {
 	struct timespec since;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Theory of operation. The entries of an index are collected (index.c). Those that git would enter
- * are visited with what git would obey there (fingerprint.c), then each one's own index. The first
- * walk, before the run, records each repository it finds; the second compares. What is new or
+ * Theory of operation. The entries of an index are collected (entries.c). Those that git would
+ * enter are visited with what git would obey there (fingerprint.c), then each one's own index. The
+ * first walk, before the run, records each repository it finds; the second compares. What is new or
  * different is put aside, outermost first, and not looked into any further.
  *
  * Nothing depends on a clock: every change of a file changes its ctime, which cannot be set. The
@@ -18,7 +18,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -26,28 +25,15 @@
 
 #include "base/arena.h"
 #include "base/path.h"
+#include "git/entries.h"
 #include "git/fingerprint.h"
-#include "git/index.h"
 #include "git/links.h"
 #include "git/put_aside.h"
 #include "git/read.h"
 
-#define INDEX_MAX ((size_t)256 << 20)	/* bytes of one */
-#define INDEXES_MAX ((size_t)512 << 20) /* bytes of all of one walk */
-#define NESTED_MAX 10000		/* repositories inside one */
+#define NESTED_MAX 10000 /* repositories inside one */
 #define DEPTH_MAX 32
 #define TICKS_MAX 20
-
-/* Entries of an index that matter. */
-struct entries {
-	struct entry {
-		const char *path;
-		bool is_sparse; /* a whole directory whose entries are not listed */
-	} *v;
-	size_t n, cap;
-	struct stat index; /* of which file */
-	bool is_split;
-};
 
 /* A repository inside the work tree, before the run. */
 struct seen {
@@ -58,7 +44,7 @@ struct seen {
 };
 
 struct noted {
-	struct entries entries;
+	struct git_entries entries;
 	struct seen *v; /* sorted by path */
 	size_t n, cap;
 	bool is_blind;
@@ -79,110 +65,6 @@ struct walk {
 	struct git_effort effort;
 	size_t bytes, n_nested;
 };
-
-struct collector {
-	struct arena *arena;
-	struct entries *entries;
-	bool wants_all, has_unnamed;
-};
-
-static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
-{
-	struct collector *c = ctx;
-	struct entries *e = c->entries;
-	bool is_link = (mode & GIT_INDEX_TYPE) == GIT_INDEX_LINK;
-	bool is_sparse = (mode & GIT_INDEX_TYPE) == GIT_INDEX_SPARSE_DIR;
-	struct entry *v;
-
-	if (len == 0) {
-		c->has_unnamed |= is_link || is_sparse;
-		return 0;
-	}
-	if (!is_link && !is_sparse && !c->wants_all)
-		return 0;
-	if (is_sparse && path[len - 1] == '/')
-		len--;
-	/* Git uses such a path as it stands, and writes none. */
-	if (!git_index_path_is_clean(path, len))
-		return is_link || is_sparse ? -EINVAL : 0;
-	v = arena_add(c->arena, &e->v, &e->n, &e->cap, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	v->path = arena_strndup(c->arena, path, len);
-	v->is_sparse = is_sparse;
-	return v->path ? 0 : -ENOMEM;
-}
-
-static int read_index(struct walk *w, int git_fd, const char *name, char **ret, size_t *ret_len)
-{
-	int r = git_read_file(git_fd, name, INDEX_MAX, ret, ret_len);
-
-	if (r < 0)
-		return r;
-	w->bytes += *ret_len;
-	if (w->bytes <= INDEXES_MAX)
-		return 0;
-	free(*ret);
-	return -EFBIG;
-}
-
-/* Both halves of a split index; which entries of the base are replaced is not looked at. */
-static int collect_base(struct walk *w, int git_fd, const struct git_index_info *info,
-			unsigned hash_len, struct collector *c)
-{
-	char name[sizeof("sharedindex.") + 2 * GIT_INDEX_HASH_MAX], *data;
-	struct git_index_info unused;
-	int at = snprintf(name, sizeof(name), "sharedindex."), r;
-	size_t len;
-
-	for (unsigned i = 0; i < hash_len; i++)
-		at += snprintf(name + at, sizeof(name) - (size_t)at, "%02x", info->base[i]);
-	r = read_index(w, git_fd, name, &data, &len);
-	if (r < 0)
-		return r == -ENOENT ? -EINVAL : r;
-	/* An entry without a name takes one from the base: it could be any. */
-	c->wants_all = c->has_unnamed;
-	c->entries->is_split = true;
-	r = git_index_read(data, len, hash_len, collect, c, &unused);
-	free(data);
-	return r;
-}
-
-/* Which hash a repository uses is said in its config; an index seldom can be read both ways, and
- * if it can, both count. */
-static int collect_entries(struct walk *w, int git_fd, struct entries *ret)
-{
-	static const unsigned hash_lens[] = { 20, 32 };
-	struct entries found = { .n = 0 };
-	int r, best = -EINVAL;
-	size_t len;
-	char *data;
-
-	if (fstatat(git_fd, "index", &found.index, 0) < 0)
-		memset(&found.index, 0, sizeof(found.index));
-	r = read_index(w, git_fd, "index", &data, &len);
-	if (r == -ENOENT)
-		*ret = found;
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
-		struct collector c = { .arena = w->arena, .entries = &found };
-		struct git_index_info info;
-		size_t n = found.n;
-
-		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
-		if (r == 0 && info.has_base)
-			r = collect_base(w, git_fd, &info, hash_lens[i], &c);
-		if (r == 0)
-			best = 0;
-		else
-			found.n = n;
-	}
-	free(data);
-	if (best == 0)
-		*ret = found;
-	return best;
-}
 
 static int compare_seen(const void *a, const void *b)
 {
@@ -264,15 +146,16 @@ static int put_aside(struct walk *w, enum git_finding_kind kind, int dir_fd, con
 	return r;
 }
 
-static int visit_all(struct walk *w, const struct entries *entries, int work_fd, const char *prefix,
-		     int depth);
+static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
+		     const char *prefix, int depth);
 
 /* The entries of a repository inside. */
 static int descend(struct walk *w, int git_fd, int dir_fd, const char *full, int depth)
 {
-	struct entries entries;
+	struct git_entries entries;
 	const char *prefix = arena_printf(w->arena, "%s/", full);
-	int r = depth >= DEPTH_MAX ? -ELOOP : collect_entries(w, git_fd, &entries);
+	int r = depth >= DEPTH_MAX ? -ELOOP
+				   : git_entries_collect(w->arena, git_fd, &w->bytes, &entries);
 
 	if (!prefix)
 		return -ENOMEM;
@@ -385,7 +268,7 @@ static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth)
 	return r;
 }
 
-static int visit(struct walk *w, const struct entry *entry, int work_fd, const char *prefix,
+static int visit(struct walk *w, const struct git_entry *entry, int work_fd, const char *prefix,
 		 int depth)
 {
 	const char *full = arena_printf(w->arena, "%s%s", prefix, entry->path);
@@ -408,8 +291,8 @@ static int visit(struct walk *w, const struct entry *entry, int work_fd, const c
 	return r;
 }
 
-static int visit_all(struct walk *w, const struct entries *entries, int work_fd, const char *prefix,
-		     int depth)
+static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
+		     const char *prefix, int depth)
 {
 	int r = 0;
 
@@ -427,7 +310,7 @@ static int note_repo(struct arena *arena, const struct git_repo *repo, struct no
 		     struct timespec *newest)
 {
 	struct walk w = { .arena = arena, .repo = repo, .noted = noted };
-	int r = collect_entries(&w, repo->git_fd, &noted->entries);
+	int r = git_entries_collect(arena, repo->git_fd, &w.bytes, &noted->entries);
 
 	w.effort.newest = noted->entries.index.st_ctim;
 	if (r == 0)
@@ -488,18 +371,18 @@ static void check_repo(struct walk *w, const struct timespec *since)
 {
 	const struct git_repo *repo = w->repo;
 	const struct noted *noted = w->noted;
-	struct entries entries;
+	struct git_entries entries;
 	struct stat st;
 	int r = 0;
 
 	if (!repo->below)
 		git_links_search(repo->git_fd, since, put_link_aside, w);
-	/* Mostly it is the index of before, and need not be read again. */
+	/* Mostly the index has not changed and need not be read again. */
 	if (!noted->is_blind && !noted->entries.is_split &&
 	    fstatat(repo->git_fd, "index", &st, 0) == 0 && is_same_file(&st, &noted->entries.index))
 		entries = noted->entries;
 	else
-		r = collect_entries(w, repo->git_fd, &entries);
+		r = git_entries_collect(w->arena, repo->git_fd, &w->bytes, &entries);
 	if (r == 0)
 		r = visit_all(w, &entries, repo->work_fd, "", 0);
 	if (r < 0 && !noted->is_blind && !repo->below)

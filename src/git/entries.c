@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "git/entries.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "git/index.h"
+#include "git/read.h"
+
+struct collector {
+	struct arena *arena;
+	struct git_entries *entries;
+	bool wants_all, has_unnamed;
+};
+
+static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
+{
+	struct collector *c = ctx;
+	struct git_entries *e = c->entries;
+	bool is_link = (mode & GIT_INDEX_TYPE) == GIT_INDEX_LINK;
+	bool is_sparse = (mode & GIT_INDEX_TYPE) == GIT_INDEX_SPARSE_DIR;
+	struct git_entry *v;
+
+	if (len == 0) {
+		c->has_unnamed |= is_link || is_sparse;
+		return 0;
+	}
+	if (!is_link && !is_sparse && !c->wants_all)
+		return 0;
+	if (is_sparse && path[len - 1] == '/')
+		len--;
+	/* Git never writes such a path, but would use it as it is. */
+	if (!git_index_path_is_clean(path, len))
+		return is_link || is_sparse ? -EINVAL : 0;
+	v = arena_add(c->arena, &e->v, &e->n, &e->cap, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	v->path = arena_strndup(c->arena, path, len);
+	v->is_sparse = is_sparse;
+	return v->path ? 0 : -ENOMEM;
+}
+
+static int read_index(int git_fd, const char *name, size_t *bytes, char **ret, size_t *ret_len)
+{
+	int r = git_read_file(git_fd, name, GIT_INDEX_MAX, ret, ret_len);
+
+	if (r < 0)
+		return r;
+	*bytes += *ret_len;
+	if (*bytes <= GIT_INDEXES_MAX)
+		return 0;
+	free(*ret);
+	return -EFBIG;
+}
+
+/* The shared half of a split index. Entries of it that the other half replaces count as well. */
+static int collect_shared(struct collector *c, int git_fd, const struct git_index_info *info,
+			  unsigned hash_len, size_t *bytes)
+{
+	char name[sizeof("sharedindex.") + 2 * GIT_INDEX_HASH_MAX], *data;
+	struct git_index_info unused;
+	int at = snprintf(name, sizeof(name), "sharedindex."), r;
+	size_t len;
+
+	for (unsigned i = 0; i < hash_len; i++)
+		at += snprintf(name + at, sizeof(name) - (size_t)at, "%02x", info->base[i]);
+	r = read_index(git_fd, name, bytes, &data, &len);
+	if (r < 0)
+		return r == -ENOENT ? -EINVAL : r;
+	/* An entry without a name takes one from the shared index: it could be any. */
+	c->wants_all = c->has_unnamed;
+	c->entries->is_split = true;
+	r = git_index_read(data, len, hash_len, collect, c, &unused);
+	free(data);
+	return r;
+}
+
+/* The config says which hash the repository uses. It is not read: an index can hardly be read both
+ * ways, and if it can, both count. */
+int git_entries_collect(struct arena *arena, int git_fd, size_t *bytes, struct git_entries *ret)
+{
+	static const unsigned hash_lens[] = { 20, 32 };
+	struct git_entries found = { .n = 0 };
+	int r, best = -EINVAL;
+	size_t len;
+	char *data;
+
+	if (fstatat(git_fd, "index", &found.index, 0) < 0)
+		memset(&found.index, 0, sizeof(found.index));
+	r = read_index(git_fd, "index", bytes, &data, &len);
+	if (r == -ENOENT)
+		*ret = found;
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
+		struct collector c = { .arena = arena, .entries = &found };
+		struct git_index_info info;
+		size_t n = found.n;
+
+		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
+		if (r == 0 && info.has_base)
+			r = collect_shared(&c, git_fd, &info, hash_lens[i], bytes);
+		if (r == 0)
+			best = 0;
+		else
+			found.n = n;
+		if (r == -ENOMEM) {
+			best = r; /* nothing is known */
+			break;
+		}
+	}
+	free(data);
+	if (best == 0)
+		*ret = found;
+	return best;
+}

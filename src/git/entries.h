@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The entries of a repository's index that make git enter directories. */
+#ifndef GIT_ENTRIES_H
+#define GIT_ENTRIES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+#include "base/arena.h"
+
+#define GIT_INDEX_MAX ((size_t)256 << 20)   /* bytes of one index */
+#define GIT_INDEXES_MAX ((size_t)512 << 20) /* bytes of all that are read in one walk */
+
+struct git_entry {
+	const char *path;
+	bool is_sparse; /* a whole directory whose entries are not listed */
+};
+
+struct git_entries {
+	struct git_entry *v;
+	size_t n, cap;
+	struct stat index; /* of which file */
+	bool is_split;
+};
+
+/* Reads the index of @git_fd; without one there are no entries. *bytes: how much this walk has
+ * read. 0; -EINVAL for an index that no git writes; -EFBIG; or -errno. */
+int git_entries_collect(struct arena *arena, int git_fd, size_t *bytes, struct git_entries *ret);
+
+#endif
