@@ -217,18 +217,17 @@ def test_first_use_by_many_threads_makes_one(sandboxes):
 
 
 def test_no_thread_sees_a_private_directory_that_is_not_complete(monkeypatch):
-    furnish = cordon.view.PrivateDir._furnish
+    furnish, begun = cordon.view.PrivateDir._furnish, threading.Event()
 
     def slowly(self, path):
+        begun.set()
         time.sleep(0.5)
         furnish(self, path)
 
     monkeypatch.setattr(cordon.view.PrivateDir, "_furnish", slowly)
     with cordon.Sandbox() as box, ThreadPoolExecutor() as pool:
         first = pool.submit(box.start)
-        while not cordon.store.listing() and not first.done():
-            time.sleep(0.01)
-        assert box.run("true").ok
+        assert begun.wait(30) and box.run("true").ok
         first.result()
 
 

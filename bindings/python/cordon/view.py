@@ -125,7 +125,7 @@ class PrivateDir:
 
     def renew_lock(self) -> None:
         """In a forked child another thread of the parent may hold the old one for ever."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may close the sandbox meanwhile
 
     def take(self, home: store.Home) -> None:
         """Uses a directory that exists."""
