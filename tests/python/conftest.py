@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests of the Python package: they use it as a program would, in this process, as whoever runs
-pytest (the suites run as root and as an ordinary user).
+"""The tests of the Python package: they use it as a program would, in this process, as the user that
+runs pytest (root or an ordinary user).
 
 `cordon` is whatever the interpreter imports: an installed wheel, or a directory in PYTHONPATH.
 """

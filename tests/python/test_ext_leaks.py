@@ -59,7 +59,7 @@ def test_references(launcher):
     del run
     gc.collect()
     after = [sys.getrefcount(each) for each in watched]
-    # None and the like are counted by everybody; what leaked would be ten or more.
+    # Other code counts None and the like, too; a leak would be ten or more.
     assert [a - b for a, b in zip(after, before) if a - b >= 10] == []
     assert after[0] == before[0], "stdin's bytes"
 

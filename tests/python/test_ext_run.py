@@ -234,7 +234,7 @@ def test_orphans_that_go_on(launcher):
             if select.select([pipe], [], [], 0)[0]:
                 seen += pipe.read(100)
         run.close()
-        assert pipe.read() == b""  # nobody holds the other end any more
+        assert pipe.read() == b""  # no process holds the other end any more
 
 
 def test_closing_ends_the_tree(launcher):

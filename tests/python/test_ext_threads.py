@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Any method from any thread; nobody keeps the interpreter to themselves."""
+"""Any method from any thread; none keeps the GIL while it waits."""
 
 import os
 import sys
@@ -95,8 +95,7 @@ def test_waiting_leaves_the_interpreter_to_others(launcher):
 
 @pytest.mark.parametrize("call", ["start", "plan", "check"])
 def test_long_calls_leave_the_interpreter_to_others(launcher, call):
-    """Nobody is made to give the GIL back here: what another thread does during the call, it does
-    because the call let go of it."""
+    """With so long a switch interval, another thread gets a turn only if the call releases the GIL."""
     stop, ticks = threading.Event(), []
 
     def tick():
@@ -142,7 +141,7 @@ def test_fifty_threads_twenty_runs_each(launcher):
 
 
 def test_threads_use_one_run_all_at_once(launcher):
-    """No order of calls may crash or hang, whoever is in the middle of what."""
+    """No order of calls may crash or hang, whatever other threads are doing."""
     for _ in range(10):
         run = start(launcher, ["/bin/sh", "-c", "echo 1; sleep 0.05; echo 2"])
 

@@ -171,6 +171,6 @@ def test_progress_can_stop_a_copy(made):
         run = start()
     except KeyError:
         assert calls and len(calls) == 1
-    else:  # a copy so small that nobody was told
+    else:  # a copy so small that the function was not called
         assert not calls
         assert finish(run)["exit_code"] == 0

@@ -161,7 +161,7 @@ def test_rename_symlink_mkdir(box):
 
 
 def test_links_never_lead_out(box, tmp_path_factory):
-    """The attack that works on anybody who opens guest paths on the host."""
+    """The attack that works on programs that open guest paths on the host."""
     tmp_path = tmp_path_factory.mktemp("elsewhere")
     secret = tmp_path / "secret"
     secret.write_text("canary")

@@ -32,7 +32,7 @@ def marked(mark):
     return found
 
 
-# --- files of the host's that lie where runs can write -----------------------------------------------
+# --- files of the host that lie where runs can write -------------------------------------------------
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def trap(tmp_path):
 
 def test_put_reads_through_no_link_of_a_run(trap):
     box, work, _ = trap
-    assert (work / "link").read_text() == "SECRET"  # so anybody would read it who opens the name
+    assert (work / "link").read_text() == "SECRET"  # opening the name follows the link
     for name in ("link", "way/key", "pipe"):
         with pytest.raises(OSError):
             box.files.put(work / name, "copy")
@@ -70,7 +70,7 @@ def test_steps_back_and_links_of_ours_do_not_lead_through_links_of_a_run(trap, t
     (secret / "plain").write_text("SECRET")
     (tmp_path / "latest").symlink_to("work/link")
     way = f"{work}/back/../../plain"
-    with open(way, encoding="ascii") as file:  # where the name leads whoever just opens it
+    with open(way, encoding="ascii") as file:  # where the name leads when it is simply opened
         assert file.read() == "SECRET"
     assert (tmp_path / "latest").read_text() == "SECRET"
     box.files.put(way, "copy")
@@ -89,7 +89,7 @@ def test_steps_back_and_links_of_ours_do_not_lead_through_links_of_a_run(trap, t
 
 
 def test_put_reads_no_more_than_its_limit(trap):
-    """A file with a hole costs a run nothing, whoever reads it everything."""
+    """A sparse file costs a run nothing, and its reader everything."""
     box, work, _ = trap
     assert box.run("truncate -s 1T hole; head -c 1000 /dev/zero > small").ok
     with pytest.raises(OSError, match="limit=None") as caught:

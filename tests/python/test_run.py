@@ -176,7 +176,7 @@ def test_orphans(box):
     size = lambda: len(box.files.read("/tmp/kept")) if box.files.exists("/tmp/kept") else 0
     until(lambda: size() > 6, "the orphan does not go on")
     assert not box.files.exists("/tmp/killed")
-    # One that writes more than a pipe holds is not blocked by anybody's not reading.
+    # One that writes more than a pipe holds does not block: its output is drained.
     box.run("(yes | head -c 1000000; echo done > /tmp/written) &", orphans="keep")
     until(lambda: box.files.exists("/tmp/written"), "an orphan that writes was blocked")
     with pytest.raises(cordon.UsageError, match="orphans"):

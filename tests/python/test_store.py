@@ -217,18 +217,19 @@ def test_first_use_by_many_threads_makes_one(sandboxes):
 
 
 def test_no_thread_sees_a_private_directory_that_is_not_complete(monkeypatch):
-    furnish, begun = cordon.view.PrivateDir._furnish, threading.Event()
+    furnish = cordon.view.PrivateDir._furnish
+    begun, complete = threading.Event(), threading.Event()
 
     def slowly(self, path):
         begun.set()
         time.sleep(0.5)
         furnish(self, path)
+        complete.set()
 
     monkeypatch.setattr(cordon.view.PrivateDir, "_furnish", slowly)
     with cordon.Sandbox() as box, ThreadPoolExecutor() as pool:
-        first = pool.submit(box.start)
-        assert begun.wait(30) and box.run("true").ok
-        first.result()
+        pool.submit(box.start)
+        assert begun.wait(30) and box.run("true").ok and complete.is_set()
 
 
 def test_close_while_others_run(sandboxes):
@@ -287,7 +288,7 @@ def test_a_state_directory_of_others_is_not_used(monkeypatch, tmp_path):
 
 
 def test_sandboxes_in_the_temporary_directory_are_not_shown(monkeypatch, tmp_path):
-    """Without a state directory they lie where somebody may grant everything; one sandbox would see
+    """Without a state directory they lie where a policy may grant everything; one sandbox would see
     the other's files."""
     (tmp_path / "state").write_text("no directory")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -339,7 +340,7 @@ def test_the_state_directory_is_not_shown(place, monkeypatch, isolation):
 
 
 def test_private_directory_instead_of_the_callers_not_beside_it(place):
-    """Whoever starts in a directory of their own cannot read the one the program runs in."""
+    """A sandbox with a private working directory cannot read the one the program runs in."""
     keys = place / "here" / ".env"
     keys.write_text("API_KEY=secret")
     work = place / "work"

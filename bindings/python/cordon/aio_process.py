@@ -183,7 +183,7 @@ class AsyncProcess(ProcessFront):
     def _connect(self, job: Job) -> None:
         self._stdin, readers = job.connect(self._with_stdin)
         self._readers = {fd: name for name, fd in readers.items()}
-        for fd in filter(lambda fd: fd >= 0, (self._stdin, *self._readers)):
+        for fd in self._readers if self._stdin < 0 else (self._stdin, *self._readers):
             os.set_blocking(fd, False)
 
     def _drop_pipes(self) -> None:

@@ -16,6 +16,7 @@ from typing import List, Mapping, Optional, Sequence, Tuple, Union
 from . import _cordon, arguments
 from ._native import log
 from .errors import UsageError
+from .hostfiles import write_all
 
 Content = Union[str, bytes]
 
@@ -166,9 +167,7 @@ class Drop:
         with open(fd, "wb", buffering=0) as file:
             self._give(fd)
             self._made.append((*parents, name))
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) or 0 :]
+            write_all(file, data)
 
     def close(self) -> None:
         """Removes it."""

@@ -13,6 +13,7 @@ from typing import IO, Callable, Dict, Iterable, Iterator, List, Optional, Set, 
 from . import _cordon, arguments
 from .engine import Engine, Started
 from .errors import StateError
+from .hostfiles import write_all
 from .job import Callback, Job, RunArguments
 from .result import Result
 from .streams import CHUNK, Kept, ProcessFront
@@ -130,10 +131,7 @@ class Process(ProcessFront):
 
     def write(self, data: Union[bytes, str]) -> None:
         """Writes all of it to the command's standard input."""
-        view = memoryview(arguments.data("data", data))
-        stdin = self.stdin
-        while view:
-            view = view[stdin.write(view) or 0 :]
+        write_all(self.stdin, arguments.data("data", data))
 
     def close_stdin(self) -> None:
         """The command sees the end of its input."""

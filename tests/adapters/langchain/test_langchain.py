@@ -80,7 +80,7 @@ def test_shell_settings_are_the_sandboxes(tmp_path):
     run_shell(CordonExecutionPolicy(settings={"max_memory_mb": 1024}), tmp_path / "w", command)
     assert (tmp_path / "w" / "fine").exists()
     (tmp_path / "w" / "fine").unlink()
-    run_shell(policy, tmp_path / "w", command, timeout=5)  # the shell goes, too: nobody answers
+    run_shell(policy, tmp_path / "w", command, timeout=5)  # the shell goes, too: nothing answers
     assert not (tmp_path / "w" / "fine").exists()
 
 

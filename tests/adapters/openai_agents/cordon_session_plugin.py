@@ -64,7 +64,7 @@ NAMED = (
     "test_public_file_operations_reject_peerless_fifo",
     "test_fifo_replacement_is_rejected_before_io",
 )
-# The SDK's tests of its helper scripts install these on the host, for whoever is first.
+# The SDK's tests of its helper scripts install these on the host, once for all users.
 _HELPERS = pathlib.Path("/tmp/openai-agents")
 _helpers_were_there = _HELPERS.exists()
 _used = set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sandbox client: confinement, terminals, state, and file operations of the host's."""
+"""The sandbox client: confinement, terminals, state, and file operations of the host."""
 
 from __future__ import annotations
 
