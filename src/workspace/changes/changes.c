@@ -11,7 +11,7 @@
 #include "workspace/changes/collect.h"
 #include "workspace/record/record.h"
 
-/* How often a tree that is being changed is looked at anew. */
+/* How often collecting starts again if the tree is changed meanwhile. */
 #define TRIES 5
 
 void ws_changes_done(struct ws_changes *changes)
@@ -53,7 +53,7 @@ static int collect_once(struct cordon_workspace *ws, struct ws_changes *ret)
 		close(fd);
 	if (r == 0)
 		r = cursor_start(&c.lo, ws->base_fd, false);
-	/* Without them times have to tell. */
+	/* Without records only times tell. */
 	if (r == 0 && c.is_copy && ws_records_load(ws, &c.records, NULL) < 0)
 		c.records = NULL;
 	if (r == 0)

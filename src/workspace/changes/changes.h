@@ -66,8 +66,8 @@ bool ws_node_is_listed(const struct ws_changes *changes, uint32_t node);
 
 void ws_summarise(const struct ws_changes *changes, struct cordon_summary *ret);
 
-/* json.c: the array `changes`; the caller frees it with free(). NULL: too much, or no
- * memory. */
+/* json.c: the array `changes`; the caller frees it with free(). NULL: too large, or out of memory.
+ */
 char *ws_changes_to_json(const struct ws_changes *changes);
 
 #endif

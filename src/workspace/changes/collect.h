@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the files that find out what changed. */
+/* Shared by the files that collect changes. */
 #ifndef WORKSPACE_CHANGES_COLLECT_H
 #define WORKSPACE_CHANGES_COLLECT_H
 
@@ -81,7 +81,7 @@ int ws_decide_directory(struct ws_collect *c, const struct ws_frame *f, const st
 
 /* obeyed.c: fills in c->obeyed for the directory @base; 0 or -ENOMEM. */
 int ws_find_obeyed(struct ws_collect *c, const char *base);
-/* Is @name, in the directory where the base's cursor is, one of them? */
+/* Whether @name in the current directory of the base's cursor is one of them. */
 bool ws_is_obeyed(const struct ws_collect *c, const char *name);
 
 /* renames.c: pairs what was deleted with what was added. */

@@ -84,8 +84,8 @@ static int compare_links(struct ws_collect *c, const struct ws_entry *e, uint8_t
 	return 0;
 }
 
-/* Copies are made of files, directories and links; the rest was never in them. It goes with its
- * directory, though. */
+/* A copy contains only files, directories and links, so another type was not deleted, unless its
+ * whole directory was. */
 static bool was_left_out(const struct ws_collect *c, const struct ws_frame *f,
 			 const struct stat *lo)
 {

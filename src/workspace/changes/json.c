@@ -13,10 +13,10 @@
  *	      "target": null, "old_target": null, "from": null,
  *	      "risk": ["executable"], "refused": false, "in_git": false, "listed": true } ] }
  *
- * Every key is always there; null where there is nothing: old_* of what is new, the others of what
- * is gone, sizes of what is no file, targets of what is no link. "listed" is false for directories
- * that came or went with what is in them, which tables and the summary leave out. Bytes that are
- * not UTF-8 are written as base/json_write.h says.
+ * Every key is always present and may be null: old_* of what was added, the others of what was
+ * deleted, sizes of what is not a file, targets of what is not a link. "listed" is false for
+ * directories that were added or deleted with their content, which tables and the summary leave
+ *out. Bytes that are not UTF-8 are written as base/json_write.h says.
  */
 #include <stdio.h>
 

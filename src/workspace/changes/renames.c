@@ -193,7 +193,7 @@ static void pair(struct renames *rn, struct candidate *deleted, struct candidate
 	/* An old program under a new name is no new program. */
 	if (!(to->mode & 0111 & ~to->old_mode))
 		to->risks &= (uint16_t)~CORDON_RISK_EXECUTABLE;
-	/* What the old name was has changed as well. */
+	/* The change affects the old name, too. */
 	to->risks |= from->risks;
 }
 

@@ -5,7 +5,6 @@
  * Asked for one name in a known directory, because reading the whole path of every file would cost
  * too much in deep trees.
  */
-#include <limits.h>
 #include <string.h>
 
 #include "base/utf8.h"
@@ -28,8 +27,8 @@ bool ws_is_bad_name(const char *name)
 }
 
 /*
- * @depth: of the directory that the link is in. Behind a name ".." leads out, too: the name may be
- * that of another link, and then it is not the way back.
+ * @depth: of the directory that the link is in. ".." after a name counts as leading out, too: the
+ * name may be another link, and ".." does not undo that step then.
  */
 static bool leads_out(size_t depth, const char *target)
 {
@@ -64,7 +63,7 @@ static unsigned risks_of_name(const struct autorun_dir *dir, const char *name,
 		{ AUTORUN_LOCKFILE, CORDON_RISK_LOCKFILE },
 		{ AUTORUN_STARTUP, CORDON_RISK_STARTUP },
 	};
-	/* A .git that was or becomes something else is no directory. */
+	/* A .git that changes its type is not treated as a directory. */
 	bool is_dir =
 		(node->type == CORDON_FILE_NONE || node->type == CORDON_FILE_DIRECTORY) &&
 		(node->old_type == CORDON_FILE_NONE || node->old_type == CORDON_FILE_DIRECTORY);
@@ -89,7 +88,7 @@ static bool is_new_program(const struct ws_node *node)
 unsigned ws_risks(const struct autorun_dir *dir, size_t depth, const char *name,
 		  const struct ws_node *node)
 {
-	/* Attributes were looked at where the file was at hand. */
+	/* The walk has looked at the attributes. */
 	unsigned ret = node->risks & CORDON_RISK_ATTRIBUTE;
 
 	ret |= risks_of_name(dir, name, node);

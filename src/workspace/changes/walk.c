@@ -155,8 +155,7 @@ static int look(struct ws_collect *c, const struct ws_frame *f, const char *name
 	return 0;
 }
 
-/* Whether the base's content of this directory is hidden, as it is below a directory that hides it.
- */
+/* Whether the base's content of this directory is hidden, also by a directory above. */
 static void read_opaque(struct ws_collect *c, struct ws_frame *f)
 {
 	char value = '\0';
@@ -324,7 +323,7 @@ static int visit(struct ws_collect *c, const char *name, bool has_up, bool has_l
 	return r;
 }
 
-/* Leaves a directory. Its node stays only if it says something. */
+/* Leaves a directory. Its node stays only if it or something below it changed. */
 static int leave(struct ws_collect *c)
 {
 	struct ws_frame *f = &c->frames[c->n - 1];
@@ -358,7 +357,7 @@ int ws_walk(struct ws_collect *c)
 	f->in_up = f->in_lo = true;
 	f->record = WS_NO_RECORD;
 	f->is_recorded = c->records != NULL;
-	/* It is never moved itself, but what is in it may be. */
+	/* The root is never moved, but its entries may be. */
 	f->is_touched = c->is_copy &&
 			(fstat(c->up.fd, &st) < 0 || !ws_is_before(&st.st_ctim, &c->created));
 	r = enter(c, f);

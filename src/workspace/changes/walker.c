@@ -92,7 +92,7 @@ static bool is_later(uint32_t a, uint32_t b)
 	return a != WS_NO_NODE && (b == WS_NO_NODE || a > b);
 }
 
-/* Up to what both places have in common; the steps down from there are left in @w->way. */
+/* Goes up to the nearest common directory and puts the steps down from there into @w->way. */
 static int go_up(struct walker *w, uint32_t node, size_t *ret_n)
 {
 	size_t n = 0;
@@ -117,7 +117,7 @@ int walker_go(struct walker *w, uint32_t node)
 	size_t n = 0;
 	int r = 0;
 
-	/* The last time it could not even begin. */
+	/* An earlier attempt could not even start. */
 	if (w->c.fd < 0)
 		r = start(w);
 	if (r == 0)

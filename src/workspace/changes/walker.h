@@ -31,10 +31,10 @@ void walker_done(struct walker *w);
 /* Goes to the directory of @node. 0 also if the tree does not have it. */
 int walker_go(struct walker *w, uint32_t node);
 
-/* The same, but that is an error then. @node: whose directory, not itself. */
+/* Goes to the directory that @node is in; an error if the tree does not have it. */
 int walker_go_to_file(struct walker *w, uint32_t node);
 
-/* The descriptor of where it is, -1 if that does not exist. */
+/* The descriptor of the current directory, -1 if the tree does not have it. */
 static inline int walker_fd(const struct walker *w)
 {
 	return w->missing ? -1 : w->c.fd;

@@ -9,7 +9,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -21,7 +20,7 @@
 
 #define SMALL_MAX 16
 
-/* What comes when; files by how much else refers to them. */
+/* The passes, in order. What is referred to comes before what refers to it. */
 enum pass {
 	PASS_DIRS = 0,
 	PASS_FILES,
@@ -113,7 +112,7 @@ static int is_open_enough(struct commit *c, uint32_t i)
 	unsigned mode = old->st.st_mode & 07777, more = mode_for(c, i) & 0700;
 	int fd, r;
 
-	/* Closed until now, and open in the workspace: what is below could not be changed. */
+	/* Closed in the base and open in the workspace: opened first, for what is below. */
 	if ((mode | more) == mode)
 		return 0;
 	fd = sys_openat(walker_fd(&c->base), c->changes.v[i].name,
@@ -297,7 +296,7 @@ static int set_dir(struct commit *c, uint32_t i, int fd, int content_fd)
 		return r;
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	/* Directories that hand their group down go on doing that. */
+	/* A directory whose entries inherit its group keeps that bit. */
 	mode |= st.st_mode & S_ISGID;
 	r = (st.st_mode & 07777) == mode ? 0 : sys_fchmod(fd, mode);
 	return r < 0 ? r : commit_sync_dir(c, fd);
@@ -319,7 +318,7 @@ static int finish_dir(struct commit *c, uint32_t i)
 		if (fd < 0)
 			return -errno;
 	}
-	/* There may be no way out of it with the new mode. */
+	/* Leave it first: the new mode may not let us. */
 	r = walker_go(&c->base, c->changes.v[i].parent);
 	if (fd < 0)
 		return r;

@@ -63,7 +63,7 @@ static bool is_done(const struct checked *j)
 		return false;
 	if (n->type == CORDON_FILE_REGULAR)
 		return is_same_file(j);
-	/* A directory whose attributes alone differ is not done by being there. */
+	/* A directory may exist and still have other attributes. */
 	return n->kind != CORDON_CHANGE_MODE;
 }
 

@@ -45,14 +45,14 @@ static int install(struct commit *c, const struct batch *batch, size_t k)
 
 	commit_temp_name(c, c->items[i].number, temp);
 	if (c->items[i].state != ITEM_CHOSEN) {
-		/* Part of a conflict by now. */
+		/* It has become part of a conflict. */
 		r = sys_unlinkat(dir_fd, temp, 0);
 		return r < 0 ? commit_fail(c, i, r, "cannot remove the copy of") : 0;
 	}
 	r = c->items[i].old ? install_over(dir_fd, temp, name, c->items[i].old)
 			    : install_new(dir_fd, temp, name);
 	if (r < 0) {
-		/* Not to be cleaned away: the copy's name may hold the old file. */
+		/* Must not be removed: the temporary name may hold the old file. */
 		c->items[i].state = ITEM_FAILED;
 		return commit_fail(c, i, r, "cannot replace");
 	}

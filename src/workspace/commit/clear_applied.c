@@ -97,7 +97,7 @@ static int clear_opaque(struct clearing *s, uint32_t i)
 	return sys_fremovexattr(fd, OPAQUE);
 }
 
-/* Is it only there for what is below it? */
+/* Whether it exists only for what is below it. */
 static bool is_bare_dir(const struct clearing *s, uint32_t i)
 {
 	uint32_t node = now(s, i);
@@ -151,7 +151,7 @@ static int clear_upper(struct clearing *s)
 	return r;
 }
 
-/* An overlay shows the base again. A copy shows what it has, which the base has from now on. */
+/* An overlay shows the base again. A copy keeps its version, which the base has now, too. */
 static int drop_record(struct clearing *s, uint32_t i, const char *path)
 {
 	const struct ws_node *n = &s->forest->v[i];

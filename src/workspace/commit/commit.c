@@ -52,7 +52,7 @@ int commit_fail(struct commit *c, uint32_t node, int r, const char *what)
 	return -code;
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
 static int outcome_of(const struct commit *c, const struct commit_item *item)
 {
@@ -109,7 +109,7 @@ static void tell_one(struct commit *c, uint32_t i, int outcome)
 	strbuf_done(&from);
 }
 
-/* What became of each, sorted by path. */
+/* Reports the outcome of each, sorted by path. */
 static void tell(struct commit *c, struct cordon_commit_result *ret)
 {
 	if (c->failed != WS_NO_NODE && c->failed < c->changes.n && c->is_begun)
@@ -128,7 +128,7 @@ static void tell(struct commit *c, struct cordon_commit_result *ret)
 	}
 }
 
-/* --- the whole --- */
+/* --- the commit --- */
 
 static int prepare(struct commit *c)
 {
@@ -193,7 +193,7 @@ static int decide(struct commit *c)
 	return commit_check_base(c);
 }
 
-/* May and must anything be changed? */
+/* Whether the base is to be changed. */
 static bool is_go(const struct commit *c)
 {
 	bool is_go = c->journal != NULL;
@@ -236,7 +236,7 @@ static int run(struct commit *c, struct cordon_commit_result *ret)
 			r = commit_clear_applied(c);
 		if (r == 0)
 			r = journal_remove(c);
-		/* It holds less now. */
+		/* Its usage is lower now. */
 		c->ws->meta.usage_bytes = c->ws->meta.usage_inodes = WS_USAGE_UNKNOWN;
 		if (r == 0)
 			r = ws_save_run(c->ws, c->err);
@@ -273,9 +273,7 @@ int ws_end_interrupted(struct cordon_workspace *ws, struct cordon_error *err)
 	};
 	int r = 0;
 
-	/* A base that is gone has nothing left in it, and a journal that cannot be read says
-	 * nothing.
-	 */
+	/* If the base is gone or the journal cannot be read, there is nothing to clean up. */
 	if (!ws_has_journal(ws->dir_fd) || ws_open_base(ws, NULL) < 0)
 		return 0;
 	c.content_fd = ws_open_content(ws);

@@ -6,10 +6,11 @@
  *	verdict.c	which of them the base still allows
  *	base_check.c	whether a path of the base is still what the run saw
  *	journal.c	what was decided, on disk before anything is changed
- *	apply.c		the order of things, in batches
- *	install.c	one name of the base is given something else, or nothing
- *	clear_applied.c	what was applied leaves the workspace
- *	leftovers.c	what an interrupted commit left in the base
+ *	apply.c		applies the changes in order, files in batches
+ *	install.c	gives one name of the base its new file, or removes it
+ *	clear_applied.c	removes what was applied from the workspace
+ *	leftovers.c	cleans up after an interrupted commit
+ *	discard.c	removes workspaces
  *
  * Everything is decided before the base is changed. From then on only an error stops the commit; it
  * can be repeated then. A name of the base that was changed in the meantime becomes a conflict.

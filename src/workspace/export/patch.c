@@ -244,7 +244,7 @@ static void put_modes(struct export *x, const struct version *from, const struct
 		sink_printf(&x->sink, "old mode %06o\nnew mode %06o\n", from->mode, to->mode);
 }
 
-/* A file came, went or has another content. */
+/* A file was added, deleted or modified. */
 static int put_file(struct export *x, uint32_t node, bool has_old, bool has_new)
 {
 	const struct ws_node *n = &x->changes.v[node];

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Changes as an archive: POSIX pax, a ustar header for each entry and, in front of it, what does
- * not fit in there. Deleted names are empty files ".wh.NAME", as layers of containers have them.
+ * Changes as a POSIX pax archive: a ustar header for each entry, preceded by a pax header for what
+ * does not fit. Deleted names are empty files ".wh.NAME", as in container images.
  *
- * Everything belongs to uid 0 in it, set-id bits are taken off, attributes are left out, and so are
- * FIFOs, sockets and devices, and files whose own name begins with ".wh.", which would mean that
- * something else is to be deleted.
+ * Everything in it belongs to uid 0. Set-id bits, attributes, FIFOs, sockets and devices are left
+ * out, and so are files whose name begins with ".wh.", which would mean a deletion.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -134,7 +132,7 @@ static bool is_ascii(const char *s)
 	return !*s;
 }
 
-/* Does the ustar field hold it, and does every reader take it for the same? */
+/* Whether it fits into the ustar field, in characters that every tar reads the same way. */
 static bool fits(const char *s, size_t size)
 {
 	return strlen(s) <= size && is_ascii(s);
@@ -257,7 +255,7 @@ static int put_file(struct export *x, uint32_t node)
 		if (r < 0)
 			r = export_failed(x, path, -r);
 		else if (r > 0)
-			/* The archive stays readable; what it is worth is said at its end. */
+			/* The archive stays readable; the error is reported at its end. */
 			x->late_error = cordon_err(x->err, CORDON_E_STATE, 0,
 						   "'%s' changed while it was read", path);
 		r = r < 0 ? r : 0;
@@ -324,7 +322,7 @@ static bool is_gone(const struct export *x, uint32_t node)
 	return node != WS_NO_NODE && x->changes.v[node].kind == CORDON_CHANGE_DELETED;
 }
 
-/* Is it below something that is there no more, or is no directory any more? */
+/* Whether its directory was deleted or replaced by something else. */
 static bool is_below_gone(const struct export *x, const struct ws_node *n)
 {
 	const struct ws_node *dir = n->parent == WS_NO_NODE ? NULL : &x->changes.v[n->parent];

@@ -66,7 +66,7 @@ int ws_records_save(struct cordon_workspace *ws, struct ws_records *records,
 		    struct cordon_error *err);
 
 struct ws_records *ws_records_new(void);
-/* Of a name below a parent, for tables of forests. */
+/* A hash of a name below its parent, for tables of forests. */
 uint64_t ws_name_hash(uint32_t parent, const char *name, size_t len);
 /* The record of @name below @parent (WS_NO_RECORD = the root), or WS_NO_RECORD. */
 uint32_t ws_records_child(const struct ws_records *records, uint32_t parent, const char *name,

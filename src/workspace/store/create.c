@@ -58,7 +58,7 @@ static int check_request(const struct making *m)
 	return 0;
 }
 
-/* The view would show itself, and a copy would never end. */
+/* With one inside the other, the view would show itself and a copy would never end. */
 static int check_overlap(const struct making *m)
 {
 	char *store = realpath(m->store.path, NULL);
@@ -175,7 +175,7 @@ static int make_directory(struct making *m)
 	return r;
 }
 
-/* The strings that stay with it. */
+/* Sets its strings. */
 static int name_it(struct making *m)
 {
 	struct cordon_workspace *ws = m->ws;
@@ -393,7 +393,7 @@ static int set_times(struct making *m)
 	return 0;
 }
 
-/* --- all of it ----------------------------------------------------------------------------------
+/* --- making one ---------------------------------------------------------------------------------
  */
 
 static int begin(struct making *m)

@@ -10,8 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/err.h"
 #include "base/json_read.h"
@@ -261,7 +259,7 @@ static const char *get_meta(const struct json_value *o, const char *id, struct a
 static int is_damaged(struct cordon_error *err, const char *path, const char *why)
 {
 	(void)cordon_err(err, CORDON_E_STATE, 0, "%s/meta.json is damaged: %s", path, why);
-	/* Not gc --older-than: that takes others with it. */
+	/* Not gc --older-than: that would remove others, too. */
 	(void)cordon_err_hint(err, "remove that directory if nothing in it is needed any more");
 	return -CORDON_E_STATE;
 }

@@ -46,8 +46,8 @@ void cordon_workspace_close(struct cordon_workspace *ws)
 }
 
 /*
- * Locks of open file descriptions: like flock() they live as long as a copy of the descriptor, in
- * whatever process, but one can ask for them without taking them.
+ * A lock of the open file description: like flock() it lives as long as a copy of the descriptor,
+ * in any process, but it can be queried without taking it.
  */
 int lock_take(int lock_fd)
 {

@@ -38,12 +38,12 @@ struct ws_meta {
 	ino_t base_ino;
 	uint64_t base_fsid; /* of its filesystem: device numbers may be others after a reboot */
 	/*
-	 * All by the clock that files are stamped with. Nothing of the base was looked at before
-	 * `began`: what it shows with an older ctime was there like that. `created`: when the
-	 * content was complete. No entry that we put into a copy has a younger ctime, and all that
-	 * is changed there later has one. For an overlay both are the same. A workspace that began
-	 * as a copy of another has what that one had, since its content is as old; but a copy of a
-	 * copy cannot tell by ctime what guests touched, and so its `created` is 0 (1970).
+	 * All by the clock that files are stamped with. The base was not read before `began`, so a
+	 * file with an older ctime was there, unchanged. `created`: when the content was complete.
+	 * No entry that we put into a copy has a younger ctime, and everything changed there later
+	 * has one. For an overlay both are the same. A workspace that began as a copy of another
+	 * inherits both, since its content is as old. But in a copy of a copy the ctime does not
+	 * tell what guests touched, so its `created` is 0 (1970).
 	 */
 	struct timespec began, created;
 	struct timespec made, used; /* for people */

@@ -33,18 +33,18 @@ int meta_read(int dir_fd, const char *id, const char *path, struct arena *arena,
 int meta_write(int dir_fd, const struct ws_meta *meta, bool is_durable); /* 0 or -errno */
 
 /*
- * run_state.c: what every run changes (runs, used, run_started, is_dirty) stands in the lock file,
- * in one line of fixed length that is overwritten in place. Replacing meta.json twice for each run
- * would cost more than the rest of a workspace: a filesystem writes a file out before it replaces
+ * run_state.c: what every run changes (runs, used, run_started, is_dirty) is kept in the lock file,
+ * in one line of fixed length that is overwritten in place. Replacing meta.json twice per run would
+ * cost more than the rest of a workspace, because filesystems write a file out before it replaces
  * another.
  */
 int run_state_write(int lock_fd, const struct ws_meta *meta); /* 0 or -errno */
-/* Leaves @meta as it is if nothing sensible is there: no run has begun since meta.json was written,
- * or the machine lost its power while one did. */
+/* Leaves @meta as it is if the line is missing or damaged: no run has begun since meta.json was
+ * written, or the machine lost power meanwhile. */
 void run_state_read(int lock_fd, struct ws_meta *meta);
 
 /* store.c */
-struct cordon_workspace *ws_new(void); /* empty; NULL when memory is out */
+struct cordon_workspace *ws_new(void); /* empty; NULL: out of memory */
 /* Loads what is called @id; without it -CORDON_E_PATH and ENOENT. */
 int ws_load(const struct store *store, const char *id, struct cordon_workspace **ret,
 	    struct cordon_error *err);

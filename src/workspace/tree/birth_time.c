@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* By itself, because <linux/stat.h> and <sys/stat.h> do not go together with every C library. */
+/* A file of its own: <linux/stat.h> and <sys/stat.h> conflict with some C libraries. */
 #include "workspace/tree/birth_time.h"
 
 #include <linux/fcntl.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* When a file was made; false where the filesystem does not know. */
+/* When a file was created; false where the filesystem does not record it. */
 bool birth_time(int fd, struct timespec *ret);
 
 #endif

@@ -9,14 +9,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "workspace/tree/cursor.h"
 #include "workspace/tree/dents.h"
 #include "workspace/tree/tree.h"
 
-#define ENTRIES_MAX 2000000u /* to be looked at before it takes too long */
+#define ENTRIES_MAX 2000000u /* more would take too long */
 #define STAT_BLOCK 512u
 #define NEED 0500
 #define NONE SIZE_MAX
@@ -56,7 +54,7 @@ static int take_entry(struct look *l, const char *name, unsigned char type)
 	return type == DT_DIR ? name_stack_push(&l->names, name) : 0;
 }
 
-/* The directory that the cursor has come to. */
+/* Reads the current directory. */
 static int read_level(struct look *l)
 {
 	size_t depth = l->at.depth, cap = l->starts_cap ? l->starts_cap * 2 : 16;

@@ -57,7 +57,7 @@ int ws_read_link(int dir_fd, const char *name, char *buf, size_t size)
 	return (int)n;
 }
 
-/* The piece of a file that is not a hole, at or after some place. */
+/* The next part of a file that is not a hole. */
 struct extent {
 	off_t start, end;
 };
@@ -68,7 +68,7 @@ static void next_extent(int fd, off_t at, off_t size, struct extent *e)
 		return;
 	e->start = lseek(fd, at, SEEK_DATA);
 	if (e->start < 0) {
-		/* Nothing but a hole is left; or the filesystem cannot tell: then all is data. */
+		/* ENXIO: only a hole is left. Otherwise the filesystem has no holes. */
 		e->start = errno == ENXIO ? size : at;
 		e->end = size;
 		return;
@@ -78,7 +78,7 @@ static void next_extent(int fd, off_t at, off_t size, struct extent *e)
 		e->end = size;
 }
 
-/* Goes from data to data, so that holes cost nothing. */
+/* Skips holes that both have, so that sparse files cost nothing. */
 static int compare_bytes(int a_fd, int b_fd, off_t size, char *a, char *b)
 {
 	struct extent a_data = { 0, 0 }, b_data = { 0, 0 };
@@ -256,7 +256,7 @@ bool ws_has_power_attribute(int dir_fd, const char *name, char *buf)
 	char path[NAME_MAX + 64];
 	ssize_t n;
 
-	/* One step from a descriptor, whatever the type and the permissions of the file are. */
+	/* By /proc, since a file of any type and mode cannot always be opened. */
 	if (snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name) >= (int)sizeof(path))
 		return false;
 	n = llistxattr(path, buf, WS_BUF_SIZE);

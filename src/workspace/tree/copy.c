@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copying trees: two cursors go through both at once. Directories are made open to us and get their
- * mode and times on leaving them.
+ * Copying trees: two cursors go through both at once. Directories are created with mode 0700 and
+ * get their mode and times when they are left.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -160,7 +160,7 @@ static bool is_one_name(const char *name)
 	return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Nothing to raise: one call instead of two. */
+/* The usual case, no mode to raise: opened by one call instead of two. */
 static int enter_plainly(const struct cursor *c, const char *name, struct cursor_level *level)
 {
 	struct stat st;
@@ -238,7 +238,7 @@ int cursor_up(struct cursor *c)
 	return 0;
 }
 
-/* Gives all modes back, as far as the way up still exists. */
+/* Restores all modes on the way to the root, as far as it still exists. */
 static void climb(struct cursor *c)
 {
 	size_t opened = 0;

@@ -28,7 +28,7 @@ struct cursor {
 	/* The tree is ours: a directory closed to its owner is opened for the visit, and its mode
 	 * restored. */
 	bool may_open;
-	/* What of the owner's permissions a visit needs: 0500, or 0700 to change things. */
+	/* The owner's permissions that a visit needs: 0500, or 0700 to change things. */
 	unsigned need;
 };
 
@@ -40,7 +40,7 @@ int cursor_start(struct cursor *c, int root_fd, bool may_open);
 /* -EXDEV: something is mounted there; -ENOTDIR: no directory (links included). */
 int cursor_down(struct cursor *c, const char *name);
 int cursor_up(struct cursor *c); /* -ESTALE: the tree was changed meanwhile */
-/* Gives back the modes on the way to the root; fine for one that was never started. */
+/* Restores the modes on the way to the root. May be called for one that was never started. */
 void cursor_done(struct cursor *c);
 
 /* Opens the file @name in the current directory for reading: a regular file or -errno (-EINVAL for

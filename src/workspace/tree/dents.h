@@ -16,14 +16,14 @@ ssize_t dents_read(int dir_fd, struct dents *d);
 /* The next name of the piece but . and .., or NULL. *ret_type is a DT_*, perhaps DT_UNKNOWN. */
 const char *dents_next(struct dents *d, unsigned char *ret_type);
 
-/* Names one behind the other, each with its NUL. Zeroed it is empty; free(data) ends it. */
+/* Names, each with its NUL. Empty when zeroed; the caller frees @data. */
 struct name_stack {
 	char *data;
 	size_t len, cap;
 };
 
 int name_stack_push(struct name_stack *stack, const char *name); /* 0 or -ENOMEM */
-/* The offset of the last name of those from @start on, of which there is at least one. */
+/* The offset of the last name. There is at least one at or after the offset @start. */
 size_t name_stack_last(const struct name_stack *stack, size_t start);
 
 #endif

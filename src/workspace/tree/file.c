@@ -12,7 +12,7 @@
 
 #include "workspace/tree/tree.h"
 
-#define PIECE ((off_t)16 << 20) /* between two looks at whether to stop */
+#define PIECE ((off_t)16 << 20) /* between two calls of progress() */
 #define BUFFER_SIZE ((size_t)256 << 10)
 
 struct content {
@@ -107,7 +107,7 @@ static int copy_extents(struct content *c, off_t size)
 		if (data < 0 && errno == ENXIO)
 			break; /* nothing but a hole up to the end */
 		if (data < 0) {
-			/* Does not know holes: all of it. */
+			/* The filesystem has no holes. */
 			data = at;
 			hole = size;
 		} else {

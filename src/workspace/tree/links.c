@@ -58,7 +58,7 @@ int links_make(const struct links *links, const struct stat *st, int dir_fd, con
 	number_text(text, e->number);
 	if (linkat(links->stage_fd, text, dir_fd, name, 0) == 0)
 		return 1;
-	/* More names than a file can have here: another copy. */
+	/* The file cannot have more names here: it is copied again. */
 	return errno == EMLINK ? 0 : -errno;
 }
 
@@ -103,7 +103,7 @@ int links_add(struct links *links, const struct stat *st, int dir_fd, const char
 	}
 	e = &links->v[slot_of(links, st->st_dev, st->st_ino)];
 	if (e->number != 0)
-		return 0; /* that one has all the names it can have */
+		return 0; /* that copy cannot have more names */
 	number_text(text, (uint32_t)links->n + 1);
 	if (linkat(dir_fd, name, links->stage_fd, text, 0) < 0)
 		return errno == EMLINK || errno == EPERM ? 0 : -errno;

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "workspace/tree/cursor.h"
@@ -127,7 +126,7 @@ static void remove_last(struct removal *rm)
 	rm->names.len = at;
 }
 
-/* Down into the last name. Where that is not possible it is tried as an empty directory. */
+/* Enters the last name. If that fails, it is removed as an empty directory. */
 static int go_down(struct removal *rm)
 {
 	size_t at = name_stack_last(&rm->names, rm->passes[rm->at.depth].start);

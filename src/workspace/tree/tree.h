@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole trees: removing and copying them, without recursion, whatever is in them. */
+/* Removing and copying whole trees, without recursion, whatever the guest put into them. */
 #ifndef WORKSPACE_TREE_TREE_H
 #define WORKSPACE_TREE_TREE_H
 
@@ -25,7 +25,7 @@ struct tree_copy {
 	bool is_upper;
 	bool was_reflinked; /* out: the filesystem shared the blocks of every file with content */
 	uint64_t files, bytes; /* out: entries, and bytes of content (holes left out) */
-	char failed[1024];     /* out: the path, relative, that a failure is about, perhaps cut */
+	char failed[1024];     /* out: the relative path that failed, perhaps its end only */
 	/* Called now and then; not 0 = stop with -ECANCELED. May be NULL. */
 	int (*progress)(void *arg, const struct tree_copy *copy);
 	void *arg;
