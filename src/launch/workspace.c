@@ -89,8 +89,7 @@ static int open_base(const struct cordon_run_options *options, const char *typed
 		return r;
 	}
 	if (is_of_the_kernel(ret->fd)) {
-		cordon_err(err, CORDON_E_PATH, 0, "'%s' holds no files but the kernel's own",
-			   typed);
+		cordon_err(err, CORDON_E_PATH, 0, "'%s' contains only files of the kernel", typed);
 		cordon_err_hint(err, "a workspace is a directory on a disk or in memory");
 		return -CORDON_E_PATH;
 	}
@@ -135,8 +134,8 @@ static int check_store(const struct cordon_run *run, const struct base *base,
 		return cordon_err(err, CORDON_E_PATH, -r, "state directory %s", store);
 	if (!path_is_within(base->path, real))
 		return ws_store_path(run->options.state_dir, store, sizeof(store), true, err);
-	r = cordon_err(err, CORDON_E_PATH, 0, "'%s' holds the place where workspaces are kept",
-		       base->path);
+	r = cordon_err(err, CORDON_E_PATH, 0,
+		       "'%s' contains the directory where workspaces are kept", base->path);
 	cordon_err_hint(err,
 			"take a directory below it, or set XDG_STATE_HOME to a place outside "
 			"('%s' now)",

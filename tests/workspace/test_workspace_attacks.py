@@ -180,7 +180,7 @@ def test_store_in_the_base(desk, how):
     done = desk.me.run(
         ["--workspace", desk.base], ["true"], desk.level, env={**os.environ, "HOME": str(desk.me.home), "XDG_STATE_HOME": str(place)}
     )  # fmt: skip
-    assert done.returncode == 125 and b"holds the place where workspaces are kept" in done.stderr, done
+    assert done.returncode == 125 and b"contains the directory where workspaces are kept" in done.stderr, done
     assert_same(before, desk.base)
 
 
@@ -188,5 +188,5 @@ def test_store_in_the_base(desk, how):
 def test_the_kernels_own_files(desk, place):
     """They cannot be copied, and reading some of them blocks or has an effect."""
     done = desk.me.run(["--workspace", place], ["true"], desk.level)
-    assert done.returncode == 125 and b"holds no files but the kernel's own" in done.stderr, done
+    assert done.returncode == 125 and b"contains only files of the kernel" in done.stderr, done
     assert desk.ids() == []
