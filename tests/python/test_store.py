@@ -227,9 +227,12 @@ def test_no_thread_sees_a_private_directory_that_is_not_complete(monkeypatch):
         complete.set()
 
     monkeypatch.setattr(cordon.view.PrivateDir, "_furnish", slowly)
-    with cordon.Sandbox() as box, ThreadPoolExecutor() as pool:
-        pool.submit(box.start)
+    box = cordon.Sandbox()
+    with ThreadPoolExecutor() as pool:
+        first = pool.submit(box.start)
         assert begun.wait(30) and box.run("true").ok and complete.is_set()
+        first.result()
+    box.close()
 
 
 def test_close_while_others_run(sandboxes):
