@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A base, a workspace over it, and a hand that writes into its upper layer as a guest would. */
+/* A base, a workspace over it, and a hand that writes into its upper directory as a guest would. */
 #ifndef TESTS_LIB_WORKSPACE_RIG_H
 #define TESTS_LIB_WORKSPACE_RIG_H
 

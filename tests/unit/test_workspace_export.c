@@ -2,8 +2,8 @@
 /*
  * Patches and archives of workspaces: git and tar make the same of them as the workspace has.
  *
- * The upper layer is filled by hand, as an overlay would leave it; `want` gets the same changes in
- * the plain way.
+ * The upper directory is filled by hand, as an overlay would leave it; `want` gets the same changes
+ * in the plain way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,8 +85,9 @@ static void end(void)
 	sh("chmod -R u+rwX . ; cd /; rm -rf $D");
 }
 
-/* What the guest is supposed to have done: @script runs in the upper layer and in `want`. There are
- * helpers: `gone PATH` deletes, `into DIR` makes a directory of the base appear in the layer. */
+/* What the guest is supposed to have done: @script runs in the upper directory and in `want`. There
+ * are helpers: `gone PATH` deletes, `into DIR` makes a directory of the base appear there.
+ */
 static int change(const char *script)
 {
 	return sh("umask 022; into() { mkdir -p $1; }; gone() { mkdir -p $(dirname $1); rm -rf $1; "

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is found in an upper layer (or a copy), against the kernel's own view.
+ * What is found in an upper directory (or a copy), against the kernel's own view.
  *
  * A real overlay over a small random tree is changed at random through its mount point. Then the
  * merged tree is compared with the base, file by file, by code that knows nothing of layers. Both

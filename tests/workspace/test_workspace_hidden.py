@@ -64,7 +64,7 @@ def kept(me):
     for where, name in ((base, "one"), (other, "two")):
         done = me.run(["--workspace", where, "--name", name], ["sh", "-c", script])
         assert done.returncode == 0, done
-    # Of what stays: the numbers of books that are written anew may soon be another file's.
+    # Only of files that stay: the inode numbers of rewritten records may soon belong to other files.
     inodes = []
     for upper in store(me).glob("w*/upper"):
         inodes += [os.lstat(p).st_ino for p in (upper, upper.parent, *upper.rglob("*"))]
@@ -124,7 +124,7 @@ def test_what_the_kernel_tells(me, kept):
 
 
 def test_write_grant_of_home_keeps_the_store(me, kept):
-    """With the home as a write grant the books cannot be cooked either."""
+    """A write grant of the home does not let the guest change the records either."""
     base, _, _ = kept
     places = [store(me), *store(me).glob("w*")]
     before = [picture(p) for p in places]

@@ -221,7 +221,7 @@ def mounted(me, script, *argv, env=None):
 
 
 def test_base_on_tmpfs(me, base):
-    """Layers on the disk, base in memory, and the other way round."""
+    """Upper directory on disk, base in memory, and the other way round."""
     script = f"mount -t tmpfs none {base}; echo mem > {base}/file; chown -R {me.uid}:{me.gid} {base}"
     inner = f"cd {base}; cat file; echo new > file; cat file; rm file; ls"
     argv = me.argv(["--json", "--workspace", base], ["sh", "-c", inner])
