@@ -96,6 +96,10 @@ def pytest_sessionstart(session):
     # Orphans of a killed cordon become our children, so a survivor cannot hide from `survivors()`.
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.umask(0o022)
+    # The settings of the user who runs the tests do not matter.
+    for name in [n for n in os.environ if n.startswith(("GIT_", "LC_", "LANGUAGE", "XDG_"))]:
+        del os.environ[name]
+    os.environ["LANG"] = "C.UTF-8"
 
 
 def library():
