@@ -83,14 +83,17 @@ def test_what_is_cut_off_does_not_look_complete(me):
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - begin < ceiling(10)
     how, got = sink.finish()
-    assert how == "reset" and got < SENT
+    assert how == "reset" and got < SENT, (how, got)
 
 
 def test_a_run_that_is_ended_does_not_wait(me):
-    sink = Sink(60)
-    begin = time.monotonic()
-    done = send(me, sink, ["-t", f"{ceiling(700):.0f}ms", "--grace", "0s"], 200_000_000)
-    assert done.returncode == 124, done.stderr
-    assert time.monotonic() - begin < ceiling(2.5)
-    how, got = sink.finish()
-    assert how == "reset" and got < SENT
+    for limit in 0.7, 4:  # on a busy machine it takes the command longer to send anything
+        sink = Sink(60)
+        begin = time.monotonic()
+        done = send(me, sink, ["-t", f"{ceiling(limit)}s", "--grace", "0s"], 200_000_000)
+        assert done.returncode == 124, done.stderr
+        assert time.monotonic() - begin < ceiling(limit + 1.8)
+        how, got = sink.finish()
+        if got:
+            break
+    assert how == "reset" and got < SENT, (how, got)
