@@ -183,7 +183,7 @@ int plan_write_block(struct build *b)
 	if (r < 0)
 		return r;
 	if (b->in->is_self)
-		b->program.exec_path = b->start_dir = "/"; /* nothing is executed, nobody moves */
+		b->program.exec_path = b->start_dir = "/"; /* unused: nothing is executed */
 	for (size_t i = 0; i < b->n_steps; i++)
 		strings += string_size(b->steps[i].dst) + string_size(b->steps[i].src);
 	head.n_argv = (uint32_t)count_strings(argv, &strings);

@@ -178,7 +178,7 @@ static int reserve(struct build *b, const struct mark *m, int around)
 	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
 		return m->is_deny ? plan_note(b,
 					      "'%s' does not exist and its directory is not yours: "
-					      "it would be seen if somebody made it now",
+					      "it can be seen if it is created during the run",
 					      m->path)
 				  : 0;
 	fd = plan_open_real(dir);

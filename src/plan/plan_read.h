@@ -3,7 +3,7 @@
  * Reading a plan block. No C library: init uses this without one.
  *
  * After plan_read_check() returned 0 every offset, count and string of the block may be used
- * without further checks, as long as nobody can change the bytes (init maps a sealed memfd).
+ * without further checks, as long as the bytes cannot change (init maps a sealed memfd).
  */
 #ifndef PLAN_PLAN_READ_H
 #define PLAN_PLAN_READ_H
