@@ -106,7 +106,7 @@ static void on_removed(void *arg, const struct cordon_workspace_info *info, cons
 }
 
 /* Lists all workspaces, or with @gc removes some of them and lists those. */
-static PyObject *collect(PyObject *module, PyObject *state_dir, struct cordon_gc_options *gc)
+static PyObject *collect(PyObject *module, PyObject *state_dir, const struct cordon_gc_options *gc)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct list_call c;
@@ -125,9 +125,11 @@ static PyObject *collect(PyObject *module, PyObject *state_dir, struct cordon_gc
 	}
 	c.thread = PyEval_SaveThread();
 	if (gc) {
-		gc->told = on_removed;
-		gc->arg = &c;
-		r = cordon_workspace_gc(dir, gc, &n, &err);
+		struct cordon_gc_options options = *gc;
+
+		options.told = on_removed;
+		options.arg = &c;
+		r = cordon_workspace_gc(dir, &options, &n, &err);
 	} else {
 		r = cordon_workspace_list(dir, on_info, &c, &err);
 	}
