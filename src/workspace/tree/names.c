@@ -114,11 +114,11 @@ int names_read(int dir_fd, struct names *ret)
 	if (d)
 		n = read_names(dir_fd, &stack, d);
 	free(d);
-	if (n > 0) {
+	if (n > 0 && stack.data) {
 		v = calloc((size_t)n, sizeof(*v));
 		n = v ? n : -ENOMEM;
 	}
-	if (n <= 0) {
+	if (!v) {
 		free(stack.data);
 		return (int)n;
 	}
