@@ -189,7 +189,7 @@ int ws_lock(struct cordon_workspace *ws, struct cordon_error *err)
 	if (!is_in_place(ws)) {
 		ws_unlock(ws);
 		return cordon_err(err, CORDON_E_STATE, 0,
-				  "workspace %s was removed by somebody else", label(ws));
+				  "workspace %s was removed by another process", label(ws));
 	}
 	r = meta_read(ws->dir_fd, ws->meta.id, ws->path, &ws->arena, &ws->meta, err);
 	if (r < 0) {
