@@ -185,7 +185,7 @@ static void rows_knobs(void)
 	row("prlimit", limit());
 	row("affinity", affinity());
 	row("scheduler", scheduler());
-	row("nice", setpriority(PRIO_PROCESS, (id_t)target, 5));
+	row("nice", setpriority(PRIO_PROCESS, (id_t)target, 19));
 	row("ioprio", syscall(SYS_ioprio_set, 1, target, 3 << 13));
 	row("getsid", getsid(target));
 	row("getpgid", getpgid(target));
