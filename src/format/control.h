@@ -98,7 +98,7 @@ struct control_report {
 	int32_t wait_status; /* as waitpid gives it */
 	uint32_t limit;	     /* enum control_limit */
 	uint32_t hits;
-	uint32_t obeyed;	       /* init ended it on the supervisor's order */
+	uint32_t on_order;	       /* init ended it on the supervisor's order */
 	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
 	uint64_t command_ended_ns;
 	uint64_t ended_ns;

@@ -440,7 +440,7 @@ long mount_op(struct init *in, const struct plan_op *op)
 	case PLAN_OP_MASK:
 		return op_mask(in, op);
 	case PLAN_OP_UPPER:
-		return op_layers(in, op);
+		return op_upper(in, op);
 	case PLAN_OP_OVERLAY:
 		return op_overlay(in, op);
 	case PLAN_OP_RULE:

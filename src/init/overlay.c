@@ -54,7 +54,7 @@ static long detach(struct init *in, const char *path)
 	return r < 0 ? r : raw3(__NR_unlinkat, in->root_fd, path + 1, AT_REMOVEDIR);
 }
 
-long op_layers(struct init *in, const struct plan_op *op)
+long op_upper(struct init *in, const struct plan_op *op)
 {
 	long r, mount_fd = source_mount(in, op);
 

@@ -151,10 +151,10 @@ static int obey(struct init *in)
 		return r < 0;
 	switch (order.type) {
 	case CONTROL_KILL:
-		in->report.obeyed = 1;
+		in->report.on_order = 1;
 		return 1;
 	case CONTROL_END:
-		in->report.obeyed = 1;
+		in->report.on_order = 1;
 		if (in->limits.grace_ns == 0)
 			return 1;
 		begin_grace(in);

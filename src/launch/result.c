@@ -207,7 +207,7 @@ static int ending_kind(const struct cordon_run *run)
 	if (run->reported && limit > CONTROL_LIMIT_NONE && limit < ARRAY_SIZE(kinds))
 		return kinds[limit];
 	/* A command that ended before init could end it has ended by itself. */
-	return run->reported && !run->report.obeyed ? CORDON_KIND_NONE : run->ending;
+	return run->reported && !run->report.on_order ? CORDON_KIND_NONE : run->ending;
 }
 
 static void fill_ending(struct cordon_result *res, int kind)
