@@ -24,7 +24,7 @@
 
 #define LOCK_EX_NB (2 | 4)
 #define LOCK_UN_NR 8
-#define LOCK_TRIES 100 /* in all */
+#define LOCK_TRIES 1000 /* in all */
 #define LOCK_PAUSE_NS 1000000
 
 static void __attribute__((noreturn)) leave(void)
@@ -72,13 +72,11 @@ static int is_placeholder(const struct statx *st, int64_t since)
 }
 
 /*
- * A live run has the lock for as long as it lasts. Another janitor (of the same supervisor, which
- * had several runs here) has it only for a moment, and skips what we have locked. If both gave up
- * at once, the placeholder would stay.
+ * A live run has the lock for as long as it lasts. Another janitor has it only for a moment, but on
+ * a busy machine it may lose its CPU in that moment. If both gave up, the placeholder would stay.
  */
 static int lock_alone(int dir_fd, int *tries)
 {
-
 	while (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0) {
 		if (--*tries < 0)
 			return 0;

@@ -117,6 +117,4 @@ def test_killed_runs_leave_nothing(me, level):
         proc.kill()
         proc.wait()
     assert survivors(3.0) == []
-    # Janitors that end at the same time may each leave a placeholder to the other. The next run removes it.
-    assert me.run(["-w", me.work], ["true"], level).returncode == 0
     assert_nothing_left(me, before)
