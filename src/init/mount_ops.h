@@ -31,7 +31,7 @@ long reused_link(const struct init *in, const struct plan_op *op);
 long reused_keep(const struct init *in, const struct plan_op *op, int mount_fd);
 void reused_done(void);
 
-long op_upper(struct init *in, const struct plan_op *op);  /* overlay.c */
+long op_upper(struct init *in, const struct plan_op *op);   /* overlay.c */
 long op_overlay(struct init *in, const struct plan_op *op); /* overlay.c */
 
 #endif
