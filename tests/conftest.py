@@ -96,6 +96,7 @@ def pytest_sessionstart(session):
     # Orphans of a killed cordon become our children, so a survivor cannot hide from `survivors()`.
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.umask(0o022)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would every command
     # The settings of the user who runs the tests do not matter.
     for name in [n for n in os.environ if n.startswith(("GIT_", "LC_", "LANGUAGE", "XDG_"))]:
         del os.environ[name]
