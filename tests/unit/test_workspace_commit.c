@@ -525,6 +525,8 @@ static void test_attributes(void)
 	snprintf(path, sizeof(path), "%s/f", rig.base);
 	CHECK_INT(getxattr(path, "user.mine", value, sizeof(value)), 1);
 	CHECK_INT(getxattr(path, "user.overlay.origin", value, sizeof(value)), -1);
+	CHECK_INT(getxattr(path, "user.overlay.opaque", value, sizeof(value)), -1);
+	CHECK_INT(getxattr(path, "user.overlay.overlay.opaque", value, sizeof(value)), -1);
 	CHECK(stat(path, &st) == 0 && st.st_mtim.tv_sec == 1234567 && st.st_mtim.tv_nsec == 89);
 	rig_done(&rig);
 }

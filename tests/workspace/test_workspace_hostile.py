@@ -289,13 +289,17 @@ def test_marks_of_the_guest(desk):
     if desk.level == "landlock":
         pytest.skip("no attributes at this level")
     before = picture(desk.base)
-    guest(desk, "os.setxattr('d', 'user.overlay.opaque', b'y'); os.setxattr('d/inner', 'user.overlay.whiteout', b'y'); os.setxattr('d', 'user.overlay.redirect', b'/etc'); os.setxattr('file', 'user.mine', b'1')")  # fmt: skip
+    guest(desk, "os.setxattr('d', 'user.overlay.opaque', b'y'); os.setxattr('d/inner', 'user.overlay.whiteout', b'y'); os.setxattr('d', 'user.overlay.redirect', b'/etc'); os.setxattr('file', 'user.mine', b'1'); os.mkdir('new'); [os.setxattr(n, 'user.overlay.' + a, b'y') for n in ('file', 'new') for a in ('opaque', 'overlay.opaque', 'x')]")  # fmt: skip
     guest(desk, "assert os.listdir('d') and open('d/inner').read() == 'inner\\n' and os.getxattr('d', 'user.overlay.opaque') == b'y'")
     kinds = {c["path"]: c["kind"] for c in desk.json("diff", "n")["changes"]}
     assert "deleted" not in kinds.values(), kinds
     assert_same(before, desk.base)
-    desk.verb("commit", "n")
+    os.setxattr(desk.base / "d" / "e", "user.overlay.opaque", b"y")  # could be set
+    os.removexattr(desk.base / "d" / "e", "user.overlay.opaque")
+    desk.ok("commit", "n")
     assert sorted(os.listdir(desk.base / "d")) == ["e", "inner"]
+    assert os.listxattr(desk.base / "file") == ["user.mine"]
+    assert not [name for where in ("d", "d/inner", "new") for name in os.listxattr(desk.base / where) if "overlay" in name]
     assert os.getxattr(desk.base / "file", "user.mine") == b"1"
     gone(desk)
 

@@ -175,7 +175,7 @@ static int fill(struct commit *c, uint32_t i, int from_fd, int to_fd, const stru
 	r = file_copy(from_fd, to_fd, st, NULL);
 	if (r < 0)
 		return r;
-	r = file_copy_attributes(from_fd, to_fd, ws_is_overlay(c->ws));
+	r = file_copy_attributes(from_fd, to_fd);
 	if (r < 0 && r != -EOPNOTSUPP)
 		return r;
 	r = set_owner(c, i, to_fd);
@@ -291,7 +291,7 @@ static int set_dir(struct commit *c, uint32_t i, int fd, int content_fd)
 	struct stat st;
 	int r;
 
-	r = file_copy_attributes(content_fd, fd, ws_is_overlay(c->ws));
+	r = file_copy_attributes(content_fd, fd);
 	if (r < 0 && r != -EOPNOTSUPP && r != -EACCES)
 		return r;
 	if (fstat(fd, &st) < 0)

@@ -56,7 +56,7 @@ static int set_mode_and_times(const struct copier *c, int fd, const struct stat 
 static int set_attributes(const struct copier *c, int from_fd, int to_fd)
 {
 	return c->copy->is_upper ? file_copy_upper_attributes(from_fd, to_fd)
-				 : file_copy_attributes(from_fd, to_fd, false);
+				 : file_copy_attributes(from_fd, to_fd);
 }
 
 /* Both cursors are in the directory: reads its names. */

@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/macros.h"
 #include "workspace/tree/tree.h"
 
 #define PIECE ((off_t)16 << 20) /* between two calls of progress() */
@@ -157,7 +157,6 @@ int file_copy(int from_fd, int to_fd, const struct stat *from, bool *ret_shared)
  */
 
 #define OVERLAY_PREFIX "user.overlay."
-#define ESCAPED_PREFIX "user.overlay.overlay."
 
 static bool has_prefix(const char *s, const char *prefix)
 {
@@ -191,9 +190,9 @@ static ssize_t list_names(int fd, char **ret)
 	return len < 0 ? -errno : len;
 }
 
-static int copy_value(int from_fd, const char *from, int to_fd, const char *to)
+static int copy_value(int from_fd, int to_fd, const char *name)
 {
-	ssize_t len = fgetxattr(from_fd, from, NULL, 0);
+	ssize_t len = fgetxattr(from_fd, name, NULL, 0);
 	char *value = NULL;
 	int r = 0;
 
@@ -201,45 +200,49 @@ static int copy_value(int from_fd, const char *from, int to_fd, const char *to)
 		value = malloc((size_t)len);
 		if (!value)
 			return -ENOMEM;
-		len = fgetxattr(from_fd, from, value, (size_t)len);
+		len = fgetxattr(from_fd, name, value, (size_t)len);
 	}
 	if (len < 0)
 		/* Gone, or longer meanwhile: it is being changed. */
 		r = errno == ENODATA || errno == ERANGE ? 0 : -errno;
-	else if (fsetxattr(to_fd, to, value ? value : "", (size_t)len, 0) < 0)
+	else if (fsetxattr(to_fd, name, value ? value : "", (size_t)len, 0) < 0)
 		r = -errno;
 	free(value);
 	return r;
 }
 
-/* The name it gets on the other side, or NULL if it stays behind. */
-static const char *new_name(const char *name, bool is_from_upper, char *buf, size_t size)
+/* The marks of an overlay's upper directory that mean something there. Others with this prefix were
+ * set by a guest (the kernel stores those as user.overlay.overlay.*): overlays would obey them. */
+static bool is_upper_mark(const char *name)
 {
-	if (!has_prefix(name, OVERLAY_PREFIX))
-		return name;
-	if (!is_from_upper || !has_prefix(name, ESCAPED_PREFIX))
-		return NULL;
-	(void)snprintf(buf, size, OVERLAY_PREFIX "%s", name + strlen(ESCAPED_PREFIX));
-	return buf;
+	static const char *const marks[] = { "opaque", "whiteout", "whiteouts", "origin",
+					     "impure" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(marks); i++) {
+		if (strcmp(name + strlen(OVERLAY_PREFIX), marks[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
-static int copy_attributes(int from_fd, int to_fd, bool is_from_upper, bool is_to_upper)
+static bool is_carried(const char *name, bool is_to_upper)
 {
-	char *list, buf[256]; /* longer names do not exist */
+	if (!has_prefix(name, "user."))
+		return false;
+	return !has_prefix(name, OVERLAY_PREFIX) || (is_to_upper && is_upper_mark(name));
+}
+
+static int copy_attributes(int from_fd, int to_fd, bool is_to_upper)
+{
+	char *list;
 	ssize_t len = list_names(from_fd, &list);
 	int r = len < 0 ? (int)len : 0;
 
 	for (const char *name = list; r == 0 && len > 0 && name < list + len;
 	     name += strlen(name) + 1) {
-		const char *to = name;
-
-		if (!has_prefix(name, "user."))
+		if (!is_carried(name, is_to_upper))
 			continue;
-		if (!is_to_upper)
-			to = new_name(name, is_from_upper, buf, sizeof(buf));
-		if (!to)
-			continue;
-		r = copy_value(from_fd, name, to_fd, to);
+		r = copy_value(from_fd, to_fd, name);
 		/* A filesystem without attributes loses them; an overlay depends on them. */
 		if (r == -EOPNOTSUPP && !is_to_upper)
 			r = 0;
@@ -248,12 +251,12 @@ static int copy_attributes(int from_fd, int to_fd, bool is_from_upper, bool is_t
 	return r;
 }
 
-int file_copy_attributes(int from_fd, int to_fd, bool is_from_upper)
+int file_copy_attributes(int from_fd, int to_fd)
 {
-	return copy_attributes(from_fd, to_fd, is_from_upper, false);
+	return copy_attributes(from_fd, to_fd, false);
 }
 
 int file_copy_upper_attributes(int from_fd, int to_fd)
 {
-	return copy_attributes(from_fd, to_fd, true, true);
+	return copy_attributes(from_fd, to_fd, true);
 }

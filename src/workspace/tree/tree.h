@@ -21,7 +21,7 @@ struct tree_usage {
 int tree_closed_usage(int dir_fd, struct tree_usage *ret);
 
 struct tree_copy {
-	/* An upper directory is copied as it is: whiteouts and user.overlay.* attributes. */
+	/* An upper directory is copied as it is: whiteouts and the overlay's marks. */
 	bool is_upper;
 	bool was_reflinked; /* out: the filesystem shared the blocks of every file with content */
 	uint64_t files, bytes; /* out: entries, and bytes of content (holes left out) */
@@ -47,10 +47,9 @@ int tree_copy(int from_fd, int to_fd, struct tree_copy *copy);
  * @from->st_size, or what is there. */
 int file_copy(int from_fd, int to_fd, const struct stat *from, bool *ret_shared);
 
-/* user.* attributes (without user.overlay.*; names that the guest gave that prefix to are stored
- * escaped in an upper directory and come back unescaped). @is_from_upper: @from_fd is in one. */
-int file_copy_attributes(int from_fd, int to_fd, bool is_from_upper);
-/* All user.* attributes as they are, from one upper directory to another. */
+/* user.* attributes, but none of user.overlay.*, whoever set them: an overlay would obey them. */
+int file_copy_attributes(int from_fd, int to_fd);
+/* The same from one upper directory to another, with the marks of the overlay itself. */
 int file_copy_upper_attributes(int from_fd, int to_fd);
 
 /* file_copy() that counts in @copy->bytes and asks @copy->progress within large files. */
