@@ -387,8 +387,9 @@ static void test_false_repository(void)
 	put_dir(UP "tests");
 	put_dir(UP "tests/bare");
 	put(UP "tests/bare/config", "7");
-	CHECK_STR(overlay_risks(), "A .envrc protected\n[A .git/deep/]\nA .git/deep/HEAD\n"
-				   "A .git/deep/config protected\nA .git/deep/objects/\n"
+	CHECK_STR(overlay_risks(), "A .envrc protected\n[A .git/deep/] protected\n"
+				   "A .git/deep/HEAD protected\nA .git/deep/config protected\n"
+				   "A .git/deep/objects/ protected\n"
 				   "[A .git/hooks/] protected\nA .git/hooks/x protected\n"
 				   "A HEAD protected\nA objects/\nA tests/bare/config protected\n");
 	tear_down();

@@ -359,7 +359,7 @@ static void test_choose(void)
 	make_tree();
 	rig_file(rig.content, ".git/objects/aa/bb", "o\n");
 	rig_file(rig.content, ".git/refs/heads/main", "r\n");
-	rig_file(rig.content, ".git/HEAD", "h\n");
+	rig_file(rig.content, ".git/HEAD", "ref: refs/heads/main\n");
 	options.choose = choose;
 	answer_stop = 1;
 	asked[0] = '\0';
@@ -372,7 +372,7 @@ static void test_choose(void)
 	CHECK(!rig_exists(rig.base, "a/2"));
 	CHECK_BASE("a/1", "1\n");
 	CHECK_TOLD("skipped a/2");
-	CHECK_BASE(".git/HEAD", "h\n");
+	CHECK_BASE(".git/HEAD", "ref: refs/heads/main\n");
 	rig_done(&rig);
 }
 

@@ -181,6 +181,14 @@ static void test_protected(void)
 		".git/x/.git/config",
 		".git/modules/.git/b/config",
 		".git/.envrc",
+		/* not on git's allow-list */
+		".git/HEAD", /* without content */
+		".git/anything",
+		".git/info/grafts",
+		".git/branches/origin",
+		".git/svn/.caches/x",
+		".git/logs/.git/index",
+		"sub/.git/lost-found/x",
 		NULL,
 	};
 
@@ -202,7 +210,11 @@ static void test_harmless(void)
 		"local/bin/ls",
 		".local/share/other/x",
 		".git/index",
-		".git/HEAD",
+		".git/ORIG_HEAD",
+		".git/packed-refs",
+		".git/rebase-merge/git-rebase-todo",
+		".git/modules/a/index",
+		"sub/.git/logs/refs/heads/main",
 		".git/refs/heads/config",
 		".git/refs/heads/hooks/x",
 		".git/objects/ab/cdef",
@@ -397,4 +409,56 @@ static void test_links(void)
 	tear_down();
 }
 
-TAP_MAIN(test_protected, test_harmless, test_other_names, test_types, test_programs, test_links)
+static unsigned with_text(const char *path, const char *text)
+{
+	make_way(fmt(UP "%s", path));
+	put(fmt(UP "%s", path), text);
+	return collected();
+}
+
+/* A bare repository in the base, under any name. */
+static void put_bare(void)
+{
+	put_dir(BASE "b");
+	put_dir(BASE "b/objects");
+	put_dir(BASE "b/refs");
+	put(BASE "b/HEAD", "ref: refs/heads/main\n");
+}
+
+/* Links, special files and what has the wrong content, where plain files would be fine. */
+static void test_in_repositories(void)
+{
+	static const char *const paths[] = { ".git/logs/HEAD", ".git/refs/heads/main",
+					     ".git/objects/ab/cd", ".git/index",
+					     "a/.git/modules/m/logs/HEAD" };
+
+	REQUIRE(set_up());
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		CHECK_INT(file(paths[i]), 0);
+		CHECK_INT(link_risks(paths[i], "x"), CORDON_RISK_PROTECTED);
+		CHECK_INT(risks(paths[i], CORDON_FILE_FIFO, 0644),
+			  CORDON_RISK_PROTECTED | CORDON_RISK_SPECIAL);
+	}
+	CHECK_INT(link_risks(".git/logs", "hooks"), CORDON_RISK_PROTECTED);
+	CHECK_INT(with_text(".git/HEAD", "ref: refs/heads/main\n"), 0);
+	CHECK_INT(with_text(".git/HEAD", "ref: ../config\n"), CORDON_RISK_PROTECTED);
+	CHECK_INT(with_text(".git/ORIG_HEAD", "ref: refs/heads/main\n"), CORDON_RISK_PROTECTED);
+	CHECK_INT(with_text(".git/rebase-merge/git-rebase-todo", "pick 1\n"), 0);
+	CHECK_INT(with_text(".git/rebase-merge/git-rebase-todo", "pick 1\nexec x\n"),
+		  CORDON_RISK_PROTECTED);
+	put_bare();
+	CHECK_INT(file("b/refs/heads/main"), 0);
+	put_bare();
+	CHECK_INT(link_risks("b/logs", "hooks"), CORDON_RISK_PROTECTED);
+	put_bare();
+	CHECK_INT(file("b/anything"), CORDON_RISK_PROTECTED);
+	put_dir(BASE "b");
+	put(BASE "b/HEAD", "ref: refs/heads/main\n");
+	CHECK_INT(file("b/commondir"), CORDON_RISK_PROTECTED);
+	/* No repository: nobody asks. */
+	CHECK_INT(link_risks("logs/HEAD2", "x"), 0);
+	tear_down();
+}
+
+TAP_MAIN(test_protected, test_harmless, test_other_names, test_types, test_programs, test_links,
+	 test_in_repositories)

@@ -98,15 +98,97 @@ def test_what_the_config_obeys(desk, how):
     assert desk.text(path) == "evil\n"
 
 
+HOOK = ".git/hooks/post-checkout"
+
+
+def _hooked(desk, base):
+    """Whether the host's next commit makes a hook of the guest's link."""
+    assert desk.me.outside(["git", *ME, "commit", "-q", "--allow-empty", "-m", "x"], cwd=str(base)).returncode == 0
+    return (base / HOOK).exists()
+
+
+ME = ["-c", "user.name=x", "-c", "user.email=x@x"]
+LINKS = {
+    "reflog": ("logs/HEAD", "../hooks/post-checkout"),
+    "directory": ("logs", "hooks"),
+    "branch": ("refs/heads/other", "../../hooks/post-checkout"),
+    "index": ("index", "hooks/post-checkout"),
+    "head": ("HEAD", "hooks/post-checkout"),
+}
+
+
+@pytest.mark.parametrize("how", LINKS)
+def test_links_in_a_repository(desk, how):
+    """Git writes through links in its own directory. They are never taken along unnamed."""
+    name, target = LINKS[how]
+    make = f"mkdir -p .git/hooks .git/$(dirname {name}); rm -rf .git/{name}; ln -s {target} .git/{name}; echo new > file"
+    _git(desk, "init", "-q", ".")
+    _git(desk, *ME, "commit", "-q", "--allow-empty", "-m", "first")
+    if how == "reflog":
+        # outside: the same link works
+        other = desk.me.mkdir("other")
+        assert desk.me.outside(["cp", "-a", f"{desk.base}/.", str(other)]).returncode == 0
+        assert desk.me.outside(["sh", "-c", make], cwd=str(other)).returncode == 0
+        assert _hooked(desk, other)
+    settle_clock(desk.base)
+    desk.run(make, "--name", "w")
+    assert f".git/{name}" in _refused(desk, "w")
+    assert desk.text("file") == "new\n" and not os.path.islink(desk.base / ".git" / name)
+    assert not _hooked(desk, desk.base)
+
+
+def test_unknown_names_in_a_repository(desk):
+    """Only what git is known to keep comes along, and only as plain files with sound content."""
+    _git(desk, "init", "-q", ".")
+    _git(desk, *ME, "commit", "-q", "--allow-empty", "-m", "first")
+    _git(desk, "init", "-q", "--bare", "bare.git")
+    settle_clock(desk.base)
+    desk.run(
+        "cd .git; mkdir -p remotes rebase-merge; echo x > remotes/origin; echo x > other; "
+        "rm -f COMMIT_EDITMSG; mkfifo COMMIT_EDITMSG; echo 'ref: ../config' > HEAD; "
+        "echo 'exec evil' > rebase-merge/git-rebase-todo; echo msg > MERGE_MSG; "
+        "cd ../bare.git; mkdir -p logs/refs; ln -s ../hooks/x logs/HEAD; echo x > other; echo ref > packed-refs",
+        "--name", "w",
+    )  # fmt: skip
+    assert _refused(desk, "w") == {
+        ".git/remotes/origin", ".git/other", ".git/COMMIT_EDITMSG", ".git/HEAD",
+        ".git/rebase-merge/git-rebase-todo", "bare.git/logs/HEAD", "bare.git/other",
+    }  # fmt: skip
+    assert desk.text(".git/HEAD").startswith("ref: refs/heads/")
+    assert desk.text(".git/MERGE_MSG") == "msg\n" and desk.text("bare.git/packed-refs") == "ref\n"
+
+
 # --- interruptions -------------------------------------------------------------------------------------
 
 
-def _interrupted(desk):
+def _interrupted(desk, *paths):
     """A commit that ends half way: the file is larger than the process may write."""
-    words = ["prlimit", "--fsize=65536", desk.me.cordon, "workspace", "commit", "w"]
+    words = ["prlimit", "--fsize=65536", desk.me.cordon, "workspace", "commit", "w", *paths]
     done = desk.me.outside(words, cwd=str(desk.base))
     assert done.returncode != 0, done
     assert desk.json("status", "w")["commit_begun"], "it ended before it began"
+
+
+@pytest.mark.parametrize("how", ["link", "file", "same"])
+def test_a_name_counts_for_what_it_was_given_for(desk, how):
+    """A commit with names is interrupted, and a run makes something else of what was named."""
+    hook = "sub/.envrc"
+    desk.run(f"head -c 300000 /dev/zero > big; echo looked at > {hook}", "--name", "w")
+    _interrupted(desk, "big", hook)
+    if how == "link":
+        desk.run(f"rm {hook}; ln -s /etc/passwd {hook}", "--name", "w")
+    elif how == "file":
+        # the same inode, size and times
+        desk.run(f"touch -r {hook} t; printf 'evil hook\\n' > {hook}; touch -r t {hook}; rm t", "--name", "w")
+    assert _refused(desk, "w", "big", hook) == (set() if how == "same" else {hook})
+    assert (desk.base / "big").stat().st_size == 300000
+    if how == "same":
+        assert desk.text(hook) == "looked at\n"
+    else:
+        assert not os.path.lexists(desk.base / hook)
+        # named again, now that it can be looked at
+        desk.ok("commit", "w", hook)
+        assert os.path.lexists(desk.base / hook)
 
 
 def test_run_after_interruption(desk):

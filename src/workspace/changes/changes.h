@@ -33,7 +33,7 @@ struct ws_node {
 	bool is_opaque;		/* a directory whose base content is hidden */
 	bool is_renamed_away;	/* DELETED, and another node's `from`: not listed */
 	bool in_git;
-	bool is_obeyed; /* by git, as the user's config says */
+	bool is_obeyed; /* by git, as a config says, or not known to be harmless in a repository */
 	uint16_t mode, old_mode, risks;
 	uint64_t size, old_size;
 	const char *target, *old_target;

@@ -4,6 +4,7 @@
 #define WORKSPACE_CHANGES_COLLECT_H
 
 #include "base/autorun.h"
+#include "git/allowed.h"
 #include "workspace/changes/changes.h"
 #include "workspace/store/store.h"
 #include "workspace/tree/compare.h"
@@ -36,6 +37,8 @@ struct ws_frame {
 	bool is_recorded;   /* copies: `record` is the directory's (record.h) */
 	uint32_t record;
 	struct autorun_dir autorun;
+	bool in_repository;	/* a repository's own directory, or below one */
+	struct git_place place; /* where in it */
 };
 
 /* A name in a directory of the base that git obeys because the user's config says so. */
@@ -83,6 +86,13 @@ int ws_decide_directory(struct ws_collect *c, const struct ws_frame *f, const st
 int ws_find_obeyed(struct ws_collect *c, const char *base);
 /* Whether @name in the current directory of the base's cursor is one of them. */
 bool ws_is_obeyed(const struct ws_collect *c, const char *name);
+
+/* in_git.c: whether @e, in the directory @f, may come to lie in a repository without being named.
+ */
+bool ws_is_git_allowed(const struct ws_collect *c, const struct ws_frame *f,
+		       const struct ws_entry *e);
+/* The place of @f, the directory @name in @above. */
+void ws_enter_git(const struct ws_frame *above, const char *name, struct ws_frame *f);
 
 /* renames.c: pairs what was deleted with what was added. */
 int ws_find_renames(struct cordon_workspace *ws, struct ws_changes *changes);

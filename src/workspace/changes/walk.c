@@ -88,7 +88,7 @@ static int fill_node(struct ws_collect *c, const struct ws_frame *f, const struc
 			r = read_target(c, c->lo.fd, e->name, &node->old_target);
 	}
 	node->in_git = f->autorun.in_git || autorun_is_git(e->name);
-	node->is_obeyed = f->in_lo && ws_is_obeyed(c, e->name);
+	node->is_obeyed = (f->in_lo && ws_is_obeyed(c, e->name)) || !ws_is_git_allowed(c, f, e);
 	return r;
 }
 
@@ -191,9 +191,13 @@ static void read_autorun(struct ws_collect *c, struct ws_frame *f)
 		if (level->ino == c->home_ino && level->dev == c->home_dev)
 			f->autorun.home = 1;
 	}
-	/* Git obeys any directory that looks like this. */
-	if (has_name(c, f, "HEAD") && has_name(c, f, "objects"))
+	if (!has_name(c, f, "HEAD"))
+		return;
+	/* Git obeys any directory that looks like this, or will when there is a refs/ as well. */
+	if (has_name(c, f, "commondir") || has_name(c, f, "objects"))
 		autorun_is_repository(&f->autorun);
+	if (has_name(c, f, "commondir") || (has_name(c, f, "objects") && has_name(c, f, "refs")))
+		f->in_repository = true;
 }
 
 /* The cursors are in the directory: reads what is needed of it. */
@@ -271,6 +275,7 @@ static int push_directory(struct ws_collect *c, size_t i, const struct ws_entry 
 		f->is_recorded = f->record != WS_NO_RECORD;
 	}
 	autorun_enter(&above->autorun, e->name, &f->autorun);
+	ws_enter_git(above, e->name, f);
 	if (c->out->v[node].is_obeyed)
 		f->autorun.all |= AUTORUN_PROTECTED;
 	r = enter(c, f);

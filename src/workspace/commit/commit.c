@@ -181,8 +181,6 @@ static int decide(struct commit *c)
 		r = ws_records_load(c->ws, &c->records, c->err);
 	if (r == 0)
 		r = make_items(c);
-	if (r == 0)
-		r = c->journal ? commit_select_resumed(c) : commit_select(c);
 	if (r < 0)
 		return r;
 	r = walker_start(&c->base, &c->changes, c->ws->base_fd, false);
@@ -190,7 +188,8 @@ static int decide(struct commit *c)
 		r = walker_start(&c->content, &c->changes, c->content_fd, true);
 	if (r < 0)
 		return commit_fail(c, WS_NO_NODE, r, "cannot open the directory");
-	return commit_check_base(c);
+	r = c->journal ? commit_select_resumed(c) : commit_select(c);
+	return r < 0 ? r : commit_check_base(c);
 }
 
 /* Whether the base is to be changed. */

@@ -72,6 +72,11 @@ struct journal_old {
 	uint64_t ino, size, mtime_s, mtime_ns, mode; /* ino 0 = there was nothing */
 };
 
+/* The workspace's file whose very path was given. The guest cannot set a ctime. */
+struct journal_named {
+	uint64_t type, mode, ino, size, ctime_s, ctime_ns;
+};
+
 struct journal {
 	struct arena arena;
 	int conflicts;
@@ -79,7 +84,8 @@ struct journal {
 	struct ws_changes forest; /* names and parents only */
 	uint8_t *flags;		  /* JOURNAL_* for each */
 	struct journal_old *olds;
-	uint32_t *now; /* its node among the changes of today, or WS_NO_NODE */
+	struct journal_named *named; /* all 0 of those that were not */
+	uint32_t *now;		     /* its node among the changes of today, or WS_NO_NODE */
 };
 
 #define JOURNAL_CHOSEN 0x1u
@@ -120,6 +126,8 @@ int journal_load(struct commit *c); /* c->journal stays NULL if there is none */
 int journal_check(struct commit *c);
 int journal_write(struct commit *c);
 int journal_remove(struct commit *c);
+/* Fills in what the workspace has at the node @i. 0 or -errno. */
+int journal_identify(struct commit *c, uint32_t i, struct journal_named *ret);
 void journal_free(struct journal *journal);
 
 /* Before changes are collected: they must not see our own files. */

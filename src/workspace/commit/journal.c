@@ -2,9 +2,10 @@
 /*
  * The journal: what a commit is about to do, so that it can be resumed. Fields end in NUL:
  *
- *	"cordon journal 1" CONFLICTS N-PATHS PATH... N-EXCLUDE PATH... N-NODES NODE... "end"
+ *	"cordon journal 2" CONFLICTS N-PATHS PATH... N-EXCLUDE PATH... N-NODES NODE... "end"
  *
- * NODE: PARENT FLAGS INODE SIZE MTIME-S MTIME-NS MODE NAME, of what was checked in the base
+ * NODE: PARENT FLAGS INODE SIZE MTIME-S MTIME-NS MODE [NAMED] NAME, of what was checked in the base
+ * NAMED, if FLAGS say so: TYPE MODE INODE SIZE CTIME-S CTIME-NS, of what the workspace had
  *
  * Nodes are a forest as changes are (changes.h). Names of temporary files in the base have the
  * number of their node, so that what is found there later can be told apart.
@@ -24,7 +25,8 @@
 
 #define JOURNAL "journal"
 #define JOURNAL_NEW "journal.new"
-#define JOURNAL_MAGIC "cordon journal 1"
+#define JOURNAL_MAGIC "cordon journal 2"
+#define JOURNAL_MAGIC_1 "cordon journal 1" /* without NAMED: then no name counts any more */
 #define JOURNAL_MAX ((size_t)4 << 30)
 
 void journal_free(struct journal *journal)
@@ -34,6 +36,7 @@ void journal_free(struct journal *journal)
 	free(journal->forest.v);
 	free(journal->flags);
 	free(journal->olds);
+	free(journal->named);
 	free(journal->now);
 	arena_done(&journal->arena);
 	free(journal);
@@ -110,14 +113,57 @@ static void put_old(struct strbuf *sb, const struct commit_old *old)
 	put_number(sb, old ? (uint64_t)old->st.st_mode : 0);
 }
 
-static void put_all(struct commit *c, struct strbuf *sb)
+int journal_identify(struct commit *c, uint32_t i, struct journal_named *ret)
 {
+	const struct ws_node *node = &c->changes.v[i];
+	struct stat st;
+	int r;
+
+	*ret = (struct journal_named){ .type = node->type };
+	if (node->type == CORDON_FILE_NONE)
+		return 0;
+	r = walker_go(&c->content, node->parent);
+	if (r < 0)
+		return r;
+	if (walker_fd(&c->content) < 0)
+		return -ESTALE;
+	if (fstatat(walker_fd(&c->content), node->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	ret->mode = node->mode;
+	ret->ino = (uint64_t)st.st_ino;
+	/* What is in a directory has names of its own, and clearing up changes its times. */
+	if (node->type == CORDON_FILE_DIRECTORY)
+		return 0;
+	ret->size = (uint64_t)st.st_size;
+	ret->ctime_s = (uint64_t)st.st_ctim.tv_sec;
+	ret->ctime_ns = (uint64_t)st.st_ctim.tv_nsec;
+	return 0;
+}
+
+static int put_named(struct commit *c, uint32_t i, struct strbuf *sb)
+{
+	struct journal_named named;
+	int r = journal_identify(c, i, &named);
+
+	put_number(sb, named.type);
+	put_number(sb, named.mode);
+	put_number(sb, named.ino);
+	put_number(sb, named.size);
+	put_number(sb, named.ctime_s);
+	put_number(sb, named.ctime_ns);
+	return r;
+}
+
+static int put_all(struct commit *c, struct strbuf *sb)
+{
+	int r = 0;
+
 	put_text(sb, JOURNAL_MAGIC);
 	put_number(sb, (uint64_t)c->options.conflicts);
 	put_list(sb, c->options.paths);
 	put_list(sb, c->options.exclude);
 	put_number(sb, number_nodes(c));
-	for (size_t i = 0; i < c->changes.n; i++) {
+	for (uint32_t i = 0; i < c->changes.n && r == 0; i++) {
 		const struct ws_node *node = &c->changes.v[i];
 
 		if (!c->items[i].in_journal)
@@ -126,9 +172,12 @@ static void put_all(struct commit *c, struct strbuf *sb)
 			   node->parent == WS_NO_NODE ? WS_NO_NODE : c->items[node->parent].number);
 		put_number(sb, flags_of(c, i));
 		put_old(sb, c->items[i].old);
+		if (c->items[i].is_named)
+			r = put_named(c, i, sb);
 		put_text(sb, node->name);
 	}
 	put_text(sb, "end");
+	return r;
 }
 
 static int write_durably(int dir_fd, const struct strbuf *sb)
@@ -166,8 +215,9 @@ int journal_write(struct commit *c)
 	int r;
 
 	sb.max = JOURNAL_MAX;
-	put_all(c, &sb);
-	r = sb.failed ? -ENOMEM : write_durably(c->ws->dir_fd, &sb);
+	r = put_all(c, &sb);
+	if (r == 0)
+		r = sb.failed ? -ENOMEM : write_durably(c->ws->dir_fd, &sb);
 	strbuf_done(&sb);
 	if (r < 0)
 		return commit_fail(c, WS_NO_NODE, r, "cannot write the journal");
@@ -245,7 +295,17 @@ static void get_old(struct field_cursor *in, struct journal_old *ret)
 	ret->mode = get_number(in, UINT64_MAX);
 }
 
-static int get_nodes(struct journal *journal, struct field_cursor *in)
+static void get_named(struct field_cursor *in, struct journal_named *ret)
+{
+	ret->type = get_number(in, UINT64_MAX);
+	ret->mode = get_number(in, UINT64_MAX);
+	ret->ino = get_number(in, UINT64_MAX);
+	ret->size = get_number(in, UINT64_MAX);
+	ret->ctime_s = get_number(in, UINT64_MAX);
+	ret->ctime_ns = get_number(in, UINT64_MAX);
+}
+
+static int get_nodes(struct journal *journal, struct field_cursor *in, bool has_named)
 {
 	size_t n = get_number(in, WS_CHANGES_MAX);
 	struct ws_changes *forest = &journal->forest;
@@ -253,8 +313,9 @@ static int get_nodes(struct journal *journal, struct field_cursor *in)
 	forest->v = calloc(n + 1, sizeof(*forest->v));
 	journal->flags = calloc(n + 1, 1);
 	journal->olds = calloc(n + 1, sizeof(*journal->olds));
+	journal->named = calloc(n + 1, sizeof(*journal->named));
 	journal->now = calloc(n + 1, sizeof(*journal->now));
-	if (!forest->v || !journal->flags || !journal->olds || !journal->now)
+	if (!forest->v || !journal->flags || !journal->olds || !journal->named || !journal->now)
 		return -ENOMEM;
 	for (size_t i = 0; i < n && !in->is_bad; i++) {
 		struct ws_node *node = &forest->v[i];
@@ -262,6 +323,8 @@ static int get_nodes(struct journal *journal, struct field_cursor *in)
 		node->parent = (uint32_t)get_number(in, WS_NO_NODE);
 		journal->flags[i] = (uint8_t)get_number(in, UINT8_MAX);
 		get_old(in, &journal->olds[i]);
+		if (has_named && (journal->flags[i] & JOURNAL_NAMED))
+			get_named(in, &journal->named[i]);
 		node->name = arena_strdup(&journal->arena, get_text(in));
 		if (!node->name)
 			return -ENOMEM;
@@ -279,16 +342,18 @@ static int get_nodes(struct journal *journal, struct field_cursor *in)
 static int parse(struct journal *journal, const char *data, size_t len)
 {
 	struct field_cursor in = { data, data + len, false };
+	const char *magic = get_text(&in);
+	bool has_named = strcmp(magic, JOURNAL_MAGIC) == 0;
 	int r;
 
-	if (strcmp(get_text(&in), JOURNAL_MAGIC) != 0)
+	if (!has_named && strcmp(magic, JOURNAL_MAGIC_1) != 0)
 		return -EBADMSG;
 	journal->conflicts = (int)get_number(&in, CORDON_CONFLICTS_THEIRS);
 	r = get_list(journal, &in, &journal->paths);
 	if (r == 0)
 		r = get_list(journal, &in, &journal->exclude);
 	if (r == 0)
-		r = get_nodes(journal, &in);
+		r = get_nodes(journal, &in, has_named);
 	if (r < 0)
 		return r;
 	return in.is_bad || strcmp(get_text(&in), "end") != 0 || in.at != in.end ? -EBADMSG : 0;

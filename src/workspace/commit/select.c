@@ -324,10 +324,28 @@ int commit_select(struct commit *c)
 	return r;
 }
 
+/* Whether the path that was given for node @i of the journal was given for what is there now: a run
+ * may have made something else of it meanwhile. */
+static int is_still_named(struct commit *c, size_t i, uint32_t now)
+{
+	const struct journal_named *was = &c->journal->named[i];
+	struct journal_named is;
+	int r;
+
+	if (!(c->journal->flags[i] & JOURNAL_NAMED))
+		return 0;
+	r = journal_identify(c, now, &is);
+	if (r < 0)
+		return commit_fail(c, now, r, "cannot look at");
+	return was->type == is.type && was->mode == is.mode && was->ino == is.ino &&
+	       was->size == is.size && was->ctime_s == is.ctime_s && was->ctime_ns == is.ctime_ns;
+}
+
 int commit_select_resumed(struct commit *c)
 {
 	struct journal *journal = c->journal;
 	struct node_index *index;
+	int r = 0;
 
 	if (node_index_make(&c->changes, &index) < 0)
 		return cordon_err(c->err, CORDON_E_NOMEM, ENOMEM, "commit");
@@ -353,7 +371,10 @@ int commit_select_resumed(struct commit *c)
 		item = &c->items[now];
 		item->number = (uint32_t)i;
 		item->in_journal = true;
-		item->is_named = (journal->flags[i] & JOURNAL_NAMED) != 0;
+		r = is_still_named(c, i, now);
+		if (r < 0)
+			break;
+		item->is_named = r > 0;
 		item->removes_first = (journal->flags[i] & JOURNAL_REMOVES) != 0;
 		/* Another run may have made something else of it meanwhile. Directories come with
 		 * what is in them. */
@@ -369,5 +390,5 @@ int commit_select_resumed(struct commit *c)
 			c->items[i].partner = WS_NO_NODE;
 	}
 	node_index_free(index);
-	return 0;
+	return r < 0 ? r : 0;
 }

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a workspace has in a repository's own directory: whatever is not on git's allow-list
+ * (git/allowed.h) must be named to be committed.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/io.h"
+#include "workspace/changes/collect.h"
+
+/* Whether the content of a file lets it be what its name says. What cannot be read does not. */
+static bool is_sound(const struct ws_collect *c, const char *name, enum git_allowed what)
+{
+	char *text = malloc(GIT_CHECKED_MAX);
+	struct stat st;
+	bool ret = false;
+	ssize_t n;
+	int fd;
+
+	if (!text)
+		return false;
+	fd = cursor_open_file(&c->up, name, &st);
+	if (fd >= 0) {
+		n = read_full_at(fd, text, GIT_CHECKED_MAX, 0);
+		close(fd);
+		if (n >= 0 && n < (ssize_t)GIT_CHECKED_MAX)
+			ret = what == GIT_ALLOWED_HEAD ? git_head_is_sound(name, text, (size_t)n)
+						       : !git_todo_runs(text, (size_t)n);
+	}
+	free(text);
+	return ret;
+}
+
+bool ws_is_git_allowed(const struct ws_collect *c, const struct ws_frame *f,
+		       const struct ws_entry *e)
+{
+	enum git_allowed what;
+
+	/* What is gone is not there to be obeyed. */
+	if (!f->in_repository || !e->has_up)
+		return true;
+	what = git_allowed_in(f->place, e->name, e->up.st_mode);
+	if (what == GIT_ALLOWED_HEAD || what == GIT_ALLOWED_TODO)
+		return is_sound(c, e->name, what);
+	return what == GIT_ALLOWED_YES;
+}
+
+void ws_enter_git(const struct ws_frame *above, const char *name, struct ws_frame *f)
+{
+	f->in_repository = above->in_repository || autorun_is_git(name);
+	if (above->in_repository)
+		f->place = git_place_enter(above->place, name);
+}
