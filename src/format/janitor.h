@@ -3,11 +3,27 @@
 #ifndef FORMAT_JANITOR_H
 #define FORMAT_JANITOR_H
 
-#define JANITOR_NAMES_MAX 190 /* a descriptor each, in one message */
+#include <stdint.h>
+
+#define JANITOR_NAMES_MAX 190
 #define JANITOR_NAME_MAX 256
+#define JANITOR_DIRS_MAX 98 /* two descriptors each, in one message (CONTROL_FDS_MAX) */
+#define JANITOR_LOCK_MAX 40
+
+/* The descriptors: init's pidfd, the supervisor's, the directory of the locks, then of each
+ * directory with reserved names the lock and the directory itself. */
+enum {
+	JANITOR_FD_INIT,
+	JANITOR_FD_SUPERVISOR,
+	JANITOR_FD_LOCKS,
+	JANITOR_FDS
+};
 
 struct janitor_order {
+	uint32_t n_names, n_dirs;
+	uint8_t dirs[JANITOR_NAMES_MAX]; /* in which directory each name is */
 	char names[JANITOR_NAMES_MAX][JANITOR_NAME_MAX];
+	char locks[JANITOR_DIRS_MAX][JANITOR_LOCK_MAX]; /* the name of each directory's lock */
 };
 
 #endif

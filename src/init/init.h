@@ -104,9 +104,8 @@ void release_terminal(struct init *in); /* once that process is there */
 void open_signals(struct init *in);	/* reaper.c */
 void monitor_mounts(struct init *in);	/* reaper.c: once the view is complete */
 void sweep_scratch(const char *path);	/* sweep.c */
-void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
-void run_janitor(const struct control_order *order, const int *fds, int n_fds)
-	__attribute__((noreturn)); /* janitor.c */
+void supervise(struct init *in) __attribute__((noreturn));	       /* reaper.c */
+void run_janitor(const int *fds, int n_fds) __attribute__((noreturn)); /* janitor.c */
 
 /* Freestanding C still lets the compiler call these. */
 void *memcpy(void *dst, const void *src, size_t n);

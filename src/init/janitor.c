@@ -3,8 +3,8 @@
  * The janitor: a process that outlives a killed supervisor for as long as it takes to remove the
  * placeholders of a run.
  *
- * It is started only for runs that reserve names. It runs outside the namespaces, with the
- * descriptors of the directories, which carry the shared lock. A supervisor that ends a run
+ * It is started only for runs that reserve names. It runs outside the namespaces, with descriptors
+ * of the directories and of their locks, which it so shares. A supervisor that ends a run
  * properly tidies up itself; it sends one byte to say that nothing is left to do, and closes the
  * socket.
  */
@@ -62,6 +62,9 @@ static int is_placeholder(const struct statx *st, int64_t since)
 {
 	uint16_t type = st->stx_mode & S_IFMT;
 
+	/* Another user's run has its own janitor. */
+	if (st->stx_uid != (uint32_t)raw_syscall(__NR_geteuid, 0, 0, 0, 0, 0, 0))
+		return 0;
 	if ((type != S_IFSOCK && type != S_IFREG) || st->stx_size > PLACEHOLDER_BYTES_MAX ||
 	    (st->stx_mode & 0777 & ~PLACEHOLDER_MODE))
 		return 0;
@@ -75,9 +78,9 @@ static int is_placeholder(const struct statx *st, int64_t since)
  * A live run has the lock for as long as it lasts. Another janitor has it only for a moment, but on
  * a busy machine it may lose its CPU in that moment. If both gave up, the placeholder would stay.
  */
-static int lock_alone(int dir_fd, int *tries)
+static int lock_alone(int lock_fd, int *tries)
 {
-	while (raw_syscall(__NR_flock, dir_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0) {
+	while (raw_syscall(__NR_flock, lock_fd, LOCK_EX_NB, 0, 0, 0, 0) < 0) {
 		if (--*tries < 0)
 			return 0;
 		sleep_ns(LOCK_PAUSE_NS);
@@ -85,41 +88,49 @@ static int lock_alone(int dir_fd, int *tries)
 	return 1;
 }
 
-/* Removes a placeholder unless another run reserves names there too or it became something else. */
-static void remove_hold(int dir_fd, const char *name, int64_t since, int *tries)
+static void remove_placeholder(int dir_fd, const char *name, int64_t since)
 {
 	struct statx st;
 
-	if (!lock_alone(dir_fd, tries))
-		return;
 	if (raw_syscall(__NR_statx, dir_fd, (long)name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
 			(long)&st, 0) == 0 &&
 	    is_placeholder(&st, since))
 		raw_syscall(__NR_unlinkat, dir_fd, (long)name, 0, 0, 0, 0);
-	/* Several names share a directory, each with a lock of its own. */
-	raw_syscall(__NR_flock, dir_fd, LOCK_UN_NR, 0, 0, 0, 0);
 }
 
-void run_janitor(const struct control_order *order, const int *fds, int n_fds)
+/* Removes the placeholders of a directory, unless another run reserves names there too. */
+static void tidy_dir(struct janitor_order *o, uint32_t dir, const int *fds, int64_t since,
+		     int *tries)
 {
-	struct janitor_order names;
+	int lock_fd = fds[JANITOR_FDS + 2 * dir], dir_fd = fds[JANITOR_FDS + 2 * dir + 1];
+
+	if (!lock_alone(lock_fd, tries))
+		return;
+	for (uint32_t i = 0; i < o->n_names; i++) {
+		o->names[i][JANITOR_NAME_MAX - 1] = 0;
+		if (o->dirs[i] == dir)
+			remove_placeholder(dir_fd, o->names[i], since);
+	}
+	o->locks[dir][JANITOR_LOCK_MAX - 1] = 0;
+	raw_syscall(__NR_unlinkat, fds[JANITOR_FD_LOCKS], (long)o->locks[dir], 0, 0, 0, 0);
+	raw_syscall(__NR_flock, lock_fd, LOCK_UN_NR, 0, 0, 0, 0);
+}
+
+void run_janitor(const int *fds, int n_fds)
+{
+	static struct janitor_order names;
 	struct __kernel_timespec now = { 0, 0 };
 	int tries = LOCK_TRIES;
 	long n;
 
-	/* fds: init's pidfd, the supervisor's, then the locked directory of each name. */
-	if (n_fds != (int)(2 + order->count) || order->count > JANITOR_NAMES_MAX)
-		leave();
 	raw_syscall(__NR_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
 	n = raw_syscall(__NR_read, CTL_FD, (long)&names, sizeof(names), 0, 0, 0);
-	if (n != sizeof(names) || is_dismissed(fds[1]))
+	if (n != sizeof(names) || names.n_names > JANITOR_NAMES_MAX ||
+	    names.n_dirs > JANITOR_DIRS_MAX || n_fds != JANITOR_FDS + 2 * (int)names.n_dirs ||
+	    is_dismissed(fds[JANITOR_FD_SUPERVISOR]))
 		leave();
-	wait_for_end(fds[0]);
-	for (uint32_t i = 0; i < order->count; i++)
-		raw_syscall(__NR_flock, fds[2 + i], LOCK_UN_NR, 0, 0, 0, 0);
-	for (uint32_t i = 0; i < order->count; i++) {
-		names.names[i][JANITOR_NAME_MAX - 1] = 0;
-		remove_hold(fds[2 + i], names.names[i], now.tv_sec - 1, &tries);
-	}
+	wait_for_end(fds[JANITOR_FD_INIT]);
+	for (uint32_t i = 0; i < names.n_dirs; i++)
+		tidy_dir(&names, i, fds, now.tv_sec - 1, &tries);
 	leave();
 }

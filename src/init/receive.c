@@ -175,7 +175,7 @@ int receive_plan(struct init *in)
 	raw_fault_errno = (long)order.fault_errno;
 #endif
 	if (order.type == CONTROL_JANITOR)
-		run_janitor(&order, control.fds, (int)n);
+		run_janitor(control.fds, (int)n);
 	if (order.type == CONTROL_COMMON && n == COMMON_FDS && !in->plan) {
 		in->plan = map_plan(in, control.fds[0]);
 		take_supervisor(in, control.fds[1]);

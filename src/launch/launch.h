@@ -134,6 +134,9 @@ void graveyard_sweep(struct cordon_launcher *launcher, int wait);
 int idmap_make_mounts(struct cordon_launcher *launcher, const struct plan *plan, int *ret_fds,
 		      struct cordon_error *err);
 
+struct locks;
+struct dir_lock;
+
 struct reserved {
 	struct reserved_name *v;
 	size_t n;
@@ -141,9 +144,15 @@ struct reserved {
 };
 
 /* Creates the plan's placeholders. -CORDON_E_STATE: one of the names exists now, plan again. */
-int reserve_names(struct cordon_launcher *launcher, const struct plan *plan, int init_pid_fd,
-		  struct reserved *ret, struct cordon_error *err);
+int reserve_names(struct cordon_launcher *launcher, struct locks *locks, const struct plan *plan,
+		  int init_pid_fd, struct reserved *ret, struct cordon_error *err);
+/* Removes the placeholders in directories where @is_ours says that no other run is. */
+void reserve_clear(struct reserved *reserved, bool (*is_ours)(const struct dir_lock *lock));
+/* The same at the end, and lets the janitor go. The locks are the caller's. */
 void reserve_release(struct cordon_launcher *launcher, struct reserved *reserved);
+
+/* The end of what keeps runs in one directory from disturbing each other (run.c). */
+void run_unlock(struct cordon_run *run);
 
 /* One direction of one standard stream. */
 struct relay {
@@ -197,6 +206,7 @@ struct cordon_run {
 	struct cordon_launcher *launcher;
 	struct spawned spawned;
 	struct plan *plan;
+	struct locks *locks; /* of directories in which runs disturb each other; NULL = none yet */
 	struct reserved reserved;
 	struct git_snapshot *repositories; /* what lay in the plan's before the run */
 	struct run_gateway gateway;

@@ -3,15 +3,15 @@
  * Reserved names: they do not exist, and a run must not create them.
  *
  * The kernel can cover an existing name with a mount, but not a missing one. So a placeholder,
- * which the run can neither open nor remove, reserves the name until the run ends. A shared lock on
- * the directory says "in use": the last run to release it removes the placeholders. If a run is
- * killed together with its janitor, the next run takes its placeholders over and removes them.
+ * which the run can neither open nor remove, reserves the name until the run ends. The last run
+ * that uses the directory (locks.h) removes the placeholders. If a run is killed together with its
+ * janitor, the next run takes its placeholders over and removes them.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,12 +19,16 @@
 #include "format/janitor.h"
 #include "format/placeholder.h"
 #include "launch/launch.h"
+#include "launch/locks.h"
 #include "sys/calls.h"
 
 #define TRIES 8
 
 struct reserved_name {
-	int dir_fd; /* open for reading, and locked */
+	int dir_fd; /* the plan's */
+	const struct dir_lock *lock;
+	bool is_made; /* by us, not found */
+	bool is_held; /* reserved, and not removed yet */
 	char name[JANITOR_NAME_MAX];
 };
 
@@ -33,12 +37,27 @@ static const struct timespec mark[2] = {
 	{ PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
 };
 
-static int is_reserved(const struct reserved_name *name)
+/* What stands in for a missing file must say the same. */
+static bool has_text(const struct reserved_name *name, const char *text)
+{
+	char found[PLACEHOLDER_BYTES_MAX + 1];
+	int fd = sys_openat(name->dir_fd, name->name,
+			    O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0);
+	ssize_t n = fd < 0 ? -1 : read(fd, found, sizeof(found));
+
+	if (fd >= 0)
+		close(fd);
+	return n == (ssize_t)strlen(text) && memcmp(found, text, (size_t)n) == 0;
+}
+
+/* Is it the placeholder of another run, one that has ended or goes on? */
+static bool is_reserved(const struct reserved_name *name, const char *text)
 {
 	struct stat st;
 
-	return fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       is_placeholder(&st);
+	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_placeholder(&st))
+		return false;
+	return text ? S_ISREG(st.st_mode) && has_text(name, text) : S_ISSOCK(st.st_mode);
 }
 
 static int create(const struct reserved_name *name, const char *text)
@@ -60,7 +79,7 @@ static int create(const struct reserved_name *name, const char *text)
 }
 
 /* Reserves the name, possibly together with other runs. */
-static int reserve(const struct reserved_name *name, const char *text)
+static int reserve(struct reserved_name *name, const char *text)
 {
 	for (int i = 0; i < TRIES; i++) {
 		int r = create(name, text);
@@ -70,7 +89,9 @@ static int reserve(const struct reserved_name *name, const char *text)
 			unlinkat(name->dir_fd, name->name, 0);
 			return r;
 		}
-		if (r == 0 || (r == -EEXIST && is_reserved(name)))
+		name->is_made = r == 0;
+		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name, text));
+		if (name->is_held)
 			return 0;
 		if (r != -EEXIST)
 			return r;
@@ -80,39 +101,49 @@ static int reserve(const struct reserved_name *name, const char *text)
 	return -EEXIST;
 }
 
-/* The lock comes first: while a run has it, no other removes a placeholder. */
-static int lock_dir(const struct plan_reserved *from, struct reserved_name *name)
+/* While another run reserves names here, too, they stay: that run removes them. */
+static void remove_placeholder(struct reserved_name *name)
 {
-	name->dir_fd = sys_openat(from->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	if (name->dir_fd < 0)
-		return name->dir_fd;
-	for (int i = 0; i < TRIES * TRIES; i++) {
-		if (flock(name->dir_fd, LOCK_SH | LOCK_NB) == 0)
-			return 0;
-		usleep(1000); /* another run is removing its placeholder */
-	}
-	return -EBUSY;
+	struct stat st;
+
+	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    is_placeholder(&st) && (name->is_made || st.st_uid == geteuid()))
+		unlinkat(name->dir_fd, name->name, 0);
+	name->is_held = false;
 }
 
-/* While another run reserves names here, too, they stay: that run removes them. */
-static void release(struct reserved_name *name)
+/* The index of @lock among those of the run. */
+static size_t dir_of(const struct locks *locks, const struct dir_lock *lock)
 {
-	if (name->dir_fd < 0)
-		return;
-	if (flock(name->dir_fd, LOCK_EX | LOCK_NB) == 0 && is_reserved(name))
-		unlinkat(name->dir_fd, name->name, 0);
-	/* Closing does not unlock: the janitor has the same open directory. */
-	flock(name->dir_fd, LOCK_UN);
-	close(name->dir_fd);
+	return (size_t)(lock - locks->v);
+}
+
+static void list_names(const struct locks *locks, const struct reserved *reserved,
+		       struct janitor_order *ret, int *fds)
+{
+	ret->n_names = (uint32_t)reserved->n;
+	ret->n_dirs = (uint32_t)locks->n;
+	for (size_t i = 0; i < locks->n; i++) {
+		fds[2 * i] = fds[2 * i + 1] = locks->v[i].fd;
+		memcpy(ret->locks[i], locks->v[i].name, JANITOR_LOCK_MAX);
+	}
+	for (size_t i = 0; i < reserved->n; i++) {
+		const struct reserved_name *name = &reserved->v[i];
+		size_t dir = dir_of(locks, name->lock);
+
+		fds[2 * dir + 1] = name->dir_fd;
+		ret->dirs[i] = (uint8_t)dir;
+		memcpy(ret->names[i], name->name, JANITOR_NAME_MAX);
+	}
 }
 
 /* Removes the placeholders if we are killed, so it must exist before they do. */
-static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, int init_pid_fd,
-			 struct cordon_error *err)
+static int start_janitor(struct cordon_launcher *l, const struct locks *locks,
+			 struct reserved *reserved, int init_pid_fd, struct cordon_error *err)
 {
-	struct control_order order = { .type = CONTROL_JANITOR, .count = (uint32_t)reserved->n };
+	struct control_order order = { .type = CONTROL_JANITOR };
 	struct janitor_order *names;
-	int fds[2 + JANITOR_NAMES_MAX], r;
+	int fds[JANITOR_FDS + 2 * JANITOR_DIRS_MAX], r;
 
 	r = spawn_init(l, SPAWN_JANITOR, NULL, &reserved->janitor, err);
 	if (r < 0)
@@ -120,13 +151,12 @@ static int start_janitor(struct cordon_launcher *l, struct reserved *reserved, i
 	names = calloc(1, sizeof(*names));
 	if (!names)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	fds[0] = init_pid_fd;
-	fds[1] = l->self_fd;
-	for (size_t i = 0; i < reserved->n; i++) {
-		fds[2 + i] = reserved->v[i].dir_fd;
-		memcpy(names->names[i], reserved->v[i].name, JANITOR_NAME_MAX);
-	}
-	r = spawn_send(reserved->janitor.ctl_fd, &order, fds, (unsigned)(2 + reserved->n));
+	fds[JANITOR_FD_INIT] = init_pid_fd;
+	fds[JANITOR_FD_SUPERVISOR] = l->self_fd;
+	fds[JANITOR_FD_LOCKS] = locks->fd;
+	list_names(locks, reserved, names, fds + JANITOR_FDS);
+	r = spawn_send(reserved->janitor.ctl_fd, &order, fds,
+		       (unsigned)(JANITOR_FDS + 2 * locks->n));
 	if (r == 0)
 		r = (int)sys_write(reserved->janitor.ctl_fd, names, sizeof(*names));
 	free(names);
@@ -144,8 +174,29 @@ static int refuse(const struct plan_reserved *from, int error, struct cordon_err
 	return r;
 }
 
-int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_pid_fd,
-		  struct reserved *ret, struct cordon_error *err)
+/* The locks come first: while a run has one, no other removes a placeholder. */
+static int take_locks(struct locks *locks, const struct plan *plan, struct reserved *ret,
+		      struct cordon_error *err)
+{
+	for (size_t i = 0; i < plan->n_reserved; i++) {
+		const struct plan_reserved *from = &plan->reserved[i];
+		struct reserved_name *name = &ret->v[i];
+		int r;
+
+		if (strlen(from->name) >= sizeof(name->name))
+			return refuse(from, ENAMETOOLONG, err);
+		memcpy(name->name, from->name, strlen(from->name) + 1);
+		name->dir_fd = from->dir_fd;
+		r = locks_take(locks, name->dir_fd, &name->lock);
+		if (r < 0)
+			return refuse(from, -r, err);
+		ret->n = i + 1;
+	}
+	return 0;
+}
+
+int reserve_names(struct cordon_launcher *l, struct locks *locks, const struct plan *plan,
+		  int init_pid_fd, struct reserved *ret, struct cordon_error *err)
 {
 	int r;
 
@@ -157,20 +208,9 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 	ret->v = calloc(plan->n_reserved, sizeof(*ret->v));
 	if (!ret->v)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	for (size_t i = 0; i < plan->n_reserved; i++) {
-		const struct plan_reserved *from = &plan->reserved[i];
-		struct reserved_name *name = &ret->v[i];
-
-		name->dir_fd = -1;
-		ret->n = i + 1;
-		if (strlen(from->name) >= sizeof(name->name))
-			return refuse(from, ENAMETOOLONG, err);
-		memcpy(name->name, from->name, strlen(from->name) + 1);
-		r = lock_dir(from, name);
-		if (r < 0)
-			return refuse(from, -r, err);
-	}
-	r = start_janitor(l, ret, init_pid_fd, err);
+	r = take_locks(locks, plan, ret, err);
+	if (r == 0)
+		r = start_janitor(l, locks, ret, init_pid_fd, err);
 	for (size_t i = 0; i < plan->n_reserved && r == 0; i++) {
 		r = reserve(&ret->v[i], plan->reserved[i].text);
 		if (r < 0)
@@ -179,13 +219,16 @@ int reserve_names(struct cordon_launcher *l, const struct plan *plan, int init_p
 	return r;
 }
 
+void reserve_clear(struct reserved *reserved, bool (*is_ours)(const struct dir_lock *lock))
+{
+	for (size_t i = 0; i < reserved->n; i++)
+		if (reserved->v[i].is_held && is_ours(reserved->v[i].lock))
+			remove_placeholder(&reserved->v[i]);
+}
+
 void reserve_release(struct cordon_launcher *l, struct reserved *reserved)
 {
-	/* Several names may share a directory: our locks must not block each other. */
-	for (size_t i = 0; i < reserved->n; i++)
-		flock(reserved->v[i].dir_fd, LOCK_UN);
-	for (size_t i = 0; i < reserved->n; i++)
-		release(&reserved->v[i]);
+	reserve_clear(reserved, locks_is_last);
 	if (reserved->janitor.ctl_fd >= 0) {
 		ssize_t r = write(reserved->janitor.ctl_fd, "", 1);
 

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
+#include "launch/locks.h"
 #include "launch/start.h"
 #include "sys/calls.h"
 
@@ -176,11 +177,18 @@ static void close_streams(struct cordon_run *run)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->timer_fd, 0, 0);
 }
 
+void run_unlock(struct cordon_run *run)
+{
+	reserve_release(run->launcher, &run->reserved);
+	locks_close(TAKE_PTR(run->locks));
+}
+
 static void finish(struct cordon_run *run)
 {
 	run->over = 1;
-	reserve_release(run->launcher, &run->reserved);
+	reserve_clear(&run->reserved, locks_is_alone);
 	repositories_check(run);
+	run_unlock(run);
 	if (run->scratch) {
 		scratch_remove(run->scratch_parent_fd, run->scratch);
 		run->scratch_parent_fd = -1;
@@ -369,7 +377,7 @@ void cordon_run_free(struct cordon_run *run)
 		wait_for_end(run);
 		finish(run);
 	}
-	reserve_release(run->launcher, &run->reserved);
+	run_unlock(run);
 	git_snapshot_free(run->repositories);
 	workspace_end(run, false);
 	private_close(&run->private_dir);

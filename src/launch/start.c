@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "format/steps.h"
 #include "launch/launch.h"
+#include "launch/locks.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
 
@@ -127,6 +128,30 @@ static int take_parked(struct cordon_run *run, const struct cordon_policy *polic
 	return r;
 }
 
+/* @input->lock_dir: the plan hides it from the command. */
+static int open_locks(struct cordon_run *run, struct plan_input *input, struct cordon_error *err)
+{
+	int r = run->locks ? 0
+			   : locks_open(run->options.state_dir, &run->started_at, &run->locks, err);
+
+	input->lock_dir = r < 0 ? NULL : run->locks->path;
+	return r;
+}
+
+/* A plan that was made without knowing where the locks are may show them to the command. */
+static int reserve_planned(struct cordon_run *run, struct plan_input *input,
+			   struct cordon_error *err)
+{
+	int r = 0;
+
+	if (run->plan->n_reserved > 0 && !run->locks) {
+		r = open_locks(run, input, err);
+		return r < 0 ? r : cordon_err(err, CORDON_E_STATE, 0, "the locks have been made");
+	}
+	return reserve_names(run->launcher, run->locks, run->plan, run->spawned.pid_fd,
+			     &run->reserved, err);
+}
+
 /* Builds the plan and reserves its names; again if one of them was created meanwhile. */
 static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *policy, int level,
 			    struct cordon_error *err)
@@ -146,6 +171,9 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 
 	if (run->spawned.pid_fd < 0)
 		run_move_parked(run, policy);
+	/* If there is no place for them, the plan decides whether they are needed. */
+	if (policy->fs_write.n > 0)
+		(void)open_locks(run, &input, NULL);
 	for (int i = 0; i < PLAN_TRIES; i++) {
 		const struct spawned *s = run->spawned.pid_fd < 0 ? &run->parked.spawned
 								  : &run->spawned;
@@ -161,8 +189,7 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 		if (run->spawned.pid_fd < 0)
 			r = take_parked(run, policy, err);
 		if (r == 0)
-			r = reserve_names(run->launcher, plan, run->spawned.pid_fd, &run->reserved,
-					  err);
+			r = reserve_planned(run, &input, err);
 		if (r != -CORDON_E_STATE)
 			return r < 0 ? r : repositories_note(run, err);
 		reserve_release(run->launcher, &run->reserved);
@@ -322,7 +349,7 @@ static void undo_start(struct cordon_run *run)
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);
-	reserve_release(run->launcher, &run->reserved);
+	run_unlock(run);
 }
 
 static void add_note(struct cordon_run *run, const char *note)

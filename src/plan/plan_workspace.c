@@ -226,15 +226,25 @@ static int hide(struct build *b, const char *path)
 	return -CORDON_E_UNSUPPORTED;
 }
 
-/* Hides where workspaces and private directories are kept, whatever was granted. */
+/* At level landlock a command that can write to the directory of the locks can keep runs of the
+ * same user from starting, no more. */
+static int hide_locks(struct build *b)
+{
+	if (!b->in->lock_dir || b->in->level != PLAN_LEVEL_NAMESPACES)
+		return 0;
+	return hide(b, b->in->lock_dir);
+}
+
+/* Hides where workspaces, private directories and locks are kept, whatever was granted. */
 int plan_hide_store(struct build *b)
 {
 	static const char *const parts[] = { "", "/workspaces", "/sandboxes" };
 	char state[PATH_MAX];
-	int r = ws_state_path(b->in->options->state_dir, state, sizeof(state), NULL);
+	int r = hide_locks(b);
 
-	if (r < 0)
-		return 0;
+	if (r < 0 || ws_state_path(b->in->options->state_dir, state, sizeof(state), NULL) < 0)
+		return r < 0 ? r : 0;
+	r = 0;
 	/* A grant of one of the two does not show the whole. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(parts); i++) {
 		const char *path = arena_printf(b->arena, "%s%s", state, parts[i]);

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks of runs in one directory: out of reach of other users and of the command."""
+
+import fcntl
+import os
+import pathlib
+import signal
+import subprocess
+
+import pytest
+
+from conftest import ceiling, settles
+
+# Level landlock reserves no names.
+LEVEL = "namespaces"
+
+
+def lock_dir(me):
+    """Where this caller's locks are once a run has begun."""
+    if me.uid == 0:
+        return pathlib.Path("/run/cordon-locks")
+    place = pathlib.Path(f"/run/user/{me.uid}/cordon-locks")
+    return place if place.parent.is_dir() else pathlib.Path(f"/tmp/cordon-locks-{me.uid}")
+
+
+def lock_of(me, directory):
+    st = os.stat(directory)
+    return lock_dir(me) / f"{st.st_dev:x}-{st.st_ino:x}"
+
+
+def waiting_run(me, *opts):
+    """A run that has begun, and goes on until its input ends."""
+    proc = me.popen(
+        me.argv(["-w", me.work, *opts], ["bash", "-c", "echo up; cat"], LEVEL),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    line = proc.stdout.readline()
+    assert line == b"up\n", proc.communicate()
+    return proc
+
+
+def end(proc):
+    out, err = proc.communicate(timeout=ceiling(20))
+    assert proc.returncode == 0, err
+
+
+@pytest.mark.parametrize("kind", [fcntl.LOCK_SH, fcntl.LOCK_EX], ids=["shared", "exclusive"])
+def test_locks_of_others_do_no_harm(me, kind):
+    """Everybody who can open a directory can lock it."""
+    git_dir = me.mkdir("work/.git")
+    held = [os.open(d, os.O_RDONLY) for d in (me.work, git_dir)]
+    try:
+        for fd in held:
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
+        done = me.run(["-w", me.work], ["touch", "made"], LEVEL)
+    finally:
+        for fd in held:
+            os.close(fd)
+    assert done.returncode == 0, done.stderr
+    assert sorted(os.listdir(me.work)) == [".git", "made"]
+
+
+def test_the_last_run_tidies_up(me):
+    first, second = waiting_run(me), waiting_run(me)
+    lock = lock_of(me, me.work)
+    assert lock.exists()
+    placeholders = sorted(os.listdir(me.work))
+    assert ".git" in placeholders
+    end(first)
+    assert sorted(os.listdir(me.work)) == placeholders
+    assert lock.exists()
+    end(second)
+    assert os.listdir(me.work) == []
+    assert not lock.exists()
+
+
+def test_a_killed_run_leaves_no_lock(me):
+    proc = waiting_run(me)
+    lock = lock_of(me, me.work)
+    assert lock.exists()
+    proc.send_signal(signal.SIGKILL)
+    proc.communicate()
+    assert not settles(lambda: os.listdir(me.work) or lock.exists(), 10)
+
+
+def test_what_a_killed_janitor_left_is_taken_over(me):
+    """Placeholder and lock are still there, and nothing holds the lock."""
+    proc = waiting_run(me)
+    lock = lock_of(me, me.work)
+    janitors = me.outside(["pgrep", "-P", str(proc.pid)], check=True).stdout.split()
+    for pid in janitors:
+        os.kill(int(pid), signal.SIGKILL)
+    proc.send_signal(signal.SIGKILL)
+    proc.communicate()
+    assert lock.exists() and os.listdir(me.work)
+    assert me.run(["-w", me.work], ["true"], LEVEL).returncode == 0
+    assert os.listdir(me.work) == [] and not lock.exists()
+
+
+def test_only_the_caller_can_open_them(me):
+    proc = waiting_run(me)
+    st = os.stat(lock_dir(me))
+    end(proc)
+    assert (st.st_uid, st.st_mode & 0o7777) == (me.uid, 0o700)
+
+
+def test_the_command_does_not_see_them(me):
+    proc = waiting_run(me)
+    place = lock_dir(me)
+    try:
+        assert me.outside(["ls", place]).stdout
+        done = me.run(["-r", place.parent, "-w", me.work], ["ls", place], LEVEL)
+        assert done.returncode == 0 or b"Permission denied" in done.stderr
+        assert done.stdout == b""
+    finally:
+        end(proc)
+
+
+def test_a_file_that_looks_like_a_placeholder_says_the_same(me):
+    """Git reads the placeholder of `.git/commondir`: another text there is not ours."""
+    me.outside(["git", "init", "-q", "."], check=True)
+    fake = me.write(me.work / ".git/commondir", "/evil\n", 0o444)
+    os.utime(fake, ns=(86400 * 10**9 + 271828182,) * 2, follow_symlinks=False)
+    done = me.run(["-w", me.work], ["true"], LEVEL)
+    assert done.returncode == 125, done.stderr
+    assert fake.read_text() == "/evil\n"
