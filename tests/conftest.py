@@ -96,7 +96,10 @@ def pytest_sessionstart(session):
     # Orphans of a killed cordon become our children, so a survivor cannot hide from `survivors()`.
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     os.umask(0o022)
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup ignores it, and so would every command
+    # nohup ignores hangups, a shell's & interrupts, and every command would do the same.
+    for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     # The settings of the user who runs the tests do not matter.
     for name in [n for n in os.environ if n.startswith(("GIT_", "LC_", "LANGUAGE", "XDG_"))]:
         del os.environ[name]
