@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "network.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/err.h"
 #include "out.h"
+#include "output_file.h"
 
 void network_say_published(const struct cordon_run *run, int is_raw)
 {
@@ -29,20 +27,12 @@ void network_say_published(const struct cordon_run *run, int is_raw)
 	}
 }
 
-/* Only a regular file, and no link, which an earlier run may have made. */
 int network_open_log(const char *path, int *ret_fd, struct cordon_error *err)
 {
-	struct stat st;
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		      0644);
+	int fd = output_open("the log ", path, O_APPEND, 0644, 0, err);
 
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_PATH, errno, "cannot write the log '%s'", path);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		close(fd);
-		return cordon_err(err, CORDON_E_PATH, 0,
-				  "cannot write the log '%s': not a regular file", path);
-	}
+		return fd;
 	*ret_fd = fd;
 	return 0;
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "base/err.h"
 #include "out.h"
+#include "output_file.h"
 
 #define TEMP_NAME_MAX 48
 #define TEMP_TRIES 8
@@ -38,25 +38,12 @@ static int check_target(int dir_fd, const char *name, const char *path, struct c
 
 int receipt_open(const char *path, struct receipt *ret, struct cordon_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	size_t dir_len = slash ? (size_t)(name - path) : 0;
-	char dir[PATH_MAX] = ".";
-	int fd;
+	const char *name;
+	int fd = output_open_dir("receipt ", path, &name, err);
 	int r;
 
-	if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
-		return cordon_err(err, CORDON_E_USAGE, 0, "receipt '%s' is not a file name", path);
-	if (dir_len >= sizeof(dir))
-		return cordon_err(err, CORDON_E_PATH, ENAMETOOLONG, "cannot write receipt '%s'",
-				  path);
-	if (slash) {
-		memcpy(dir, path, dir_len);
-		dir[dir_len] = '\0';
-	}
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_PATH, errno, "cannot write receipt '%s'", path);
+		return fd;
 	r = check_target(fd, name, path, err);
 	if (r == 0 && faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		r = cordon_err(err, CORDON_E_PATH, errno, "cannot write receipt '%s'", path);

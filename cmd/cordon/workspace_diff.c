@@ -12,6 +12,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "out.h"
+#include "output_file.h"
 #include "verbs.h"
 #include "workspace.h"
 
@@ -362,6 +363,17 @@ static int format_of(const struct parsed *args, int *ret, struct cordon_error *e
 	return 0;
 }
 
+static void remove_output(const char *path)
+{
+	const char *name;
+	int fd = output_open_dir("", path, &name, NULL);
+
+	if (fd < 0)
+		return;
+	(void)unlinkat(fd, name, 0);
+	close(fd);
+}
+
 /* Returns how many changes were left out, or a negative code. A file that could not be finished is
  * removed. */
 static int export_to(struct table *t, int format, const char *output, struct cordon_error *err)
@@ -374,9 +386,9 @@ static int export_to(struct table *t, int format, const char *output, struct cor
 	if (!output && isatty(fd))
 		return patch_show(&source, fd, err);
 	if (output) {
-		fd = open(output, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+		fd = output_open("", output, O_TRUNC, 0666, 1, err);
 		if (fd < 0)
-			return cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", output);
+			return fd;
 	}
 	r = cordon_workspace_export(t->ws, format, t->paths, fd, err);
 	if (output) {
@@ -385,7 +397,7 @@ static int export_to(struct table *t, int format, const char *output, struct cor
 		if (close(fd) < 0 && r >= 0)
 			r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot write '%s'", output);
 		if (r < 0 && is_file)
-			(void)unlink(output);
+			remove_output(output);
 	}
 	return r;
 }

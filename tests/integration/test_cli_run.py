@@ -230,6 +230,47 @@ def test_receipt_is_not_led_astray(me):
     assert json.loads((me.work / "r").read_bytes())["kind"] == "exited"
 
 
+OUTPUTS = {"--receipt": [], "--net-log": ["--net-allow", "example.com"]}
+
+
+@pytest.mark.parametrize("option", OUTPUTS)
+@pytest.mark.parametrize("how", ["directory", "middle", "file"])
+def test_links_of_an_earlier_run_lead_no_output_astray(me, option, how):
+    """What a run leaves in a path, or at its end, is not followed by the next one, with a grant or without."""
+    victim = me.mkdir("victim")
+    me.mkdir("victim/sub")
+    path, trick = {
+        "directory": ("logs/r", f"ln -s {victim} logs"),
+        "middle": ("logs/sub/r", f"ln -s {victim} logs"),
+        "file": ("r", f"ln -s {victim}/r r"),
+    }[how]
+    assert sh(me, trick, "-w", ".").returncode == 0
+    for target in (path, me.work / path):
+        for grant in ([], ["-w", "."]):
+            done = sh(me, "echo ran", *OUTPUTS[option], *grant, option, target)
+            assert (done.returncode, done.stdout) == (125, b""), done
+            line = one_line(done)
+            assert "not a regular file" in line if (option, how) == ("--receipt", "file") else "is a link" in line
+            assert os.listdir(victim) == ["sub"] and os.listdir(victim / "sub") == []
+    # outside, the same name leads there
+    me.outside(["sh", "-c", f"echo x > {path}"], cwd=str(me.work))
+    assert (victim / "r").exists() or (victim / "sub/r").exists()
+
+
+def test_outputs_through_links_of_the_system(me):
+    """They belong to root, near the top, like the ones that write grants may go through."""
+    path = f"/proc/self/cwd/../{me.work.name}/r"
+    assert sh(me, "true", "--receipt", path).returncode == 0
+    assert json.loads((me.work / "r").read_bytes())["kind"] == "exited"
+    if os.path.islink("/var/run") and not me.uid:
+        target = f"/run/cordon-test-{os.getpid()}"
+        try:
+            assert sh(me, "true", "--receipt", "/var" + target).returncode == 0
+            assert os.path.exists(target)
+        finally:
+            os.unlink(target)
+
+
 def test_receipt_in_a_closed_directory(me):
     if not me.uid:
         pytest.skip("no directory is closed to root")

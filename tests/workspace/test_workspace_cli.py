@@ -325,6 +325,21 @@ def test_export_leaves_out_and_says_so(desk):
     assert ".git/hooks/pre-commit" in names.split() and "fifo" not in names
 
 
+@pytest.mark.parametrize("where", ["directory", "file"])
+def test_export_is_not_led_astray(desk, where):
+    """A link that an earlier run left does not decide where the next archive goes."""
+    victim = desk.me.mkdir("victim")
+    trick = {"directory": f"ln -s {victim} out", "file": f"ln -s {victim}/x.tar x.tar"}[where]
+    output = {"directory": "out/x.tar", "file": "x.tar"}[where]
+    desk.run("echo x >new")
+    assert desk.me.outside(["sh", "-c", trick], cwd=str(desk.base)).returncode == 0
+    for path in (output, str(desk.base / output)):
+        done = desk.cli("export", "--format", "tar", "-o", path)
+        assert done.returncode == 125 and b"is a link" in done.stderr and os.listdir(victim) == [], done
+    done = desk.me.outside(["bash", "-c", f"{desk.me.cordon} workspace export --format tar -o >(cat >{desk.base}/copy)"], cwd=str(desk.base))
+    assert done.returncode == 0, done
+
+
 def test_export_that_fails_leaves_no_file(desk):
     desk.fill({"a": "a\n"})
     desk.run("truncate -s 9G huge")
