@@ -69,6 +69,12 @@ static void explain_one_aside(const struct cordon_denial *d)
 	strbuf_done(&sb);
 }
 
+/* The file system's growth is told in a sentence of its own, not as an amount. */
+static int is_sentence(const char *target)
+{
+	return strncmp(target, "the file system ", 16) == 0;
+}
+
 /* Limits that refused something; explain_ending() tells about one that ended the run. */
 static void explain_limits(const struct cordon_result *result)
 {
@@ -80,8 +86,9 @@ static void explain_limits(const struct cordon_result *result)
 				 "with %s)",
 				 d->target, d->fix);
 		if (result->kind != CORDON_KIND_DISK && strcmp(d->rule, "limits.disk") == 0)
-			say_line("the limit of %s was reached (raise it with %s)", d->target,
-				 d->fix);
+			say_line("%s%s%s (raise it with %s)",
+				 is_sentence(d->target) ? "" : "the limit of ", d->target,
+				 is_sentence(d->target) ? "" : " was reached", d->fix);
 		if (strcmp(d->rule, "limits.file_size") == 0)
 			say_line("a file reached its limit of %s (raise it with %s)", d->target,
 				 d->fix);
@@ -136,7 +143,7 @@ static const char *denied_by(const struct cordon_result *result, const char *rul
 /* Always shown, since nothing else says why the command ended. */
 static void explain_ending(const struct parsed *args, const struct cordon_result *result)
 {
-	const char *wall = parsed_value(args, OPT_TIMEOUT);
+	const char *wall = parsed_value(args, OPT_TIMEOUT), *target;
 	char text[UNITS_TEXT_MAX];
 	int64_t ms;
 	int known;
@@ -152,8 +159,10 @@ static void explain_ending(const struct parsed *args, const struct cordon_result
 			 denied_by(result, "limits.memory"));
 		break;
 	case CORDON_KIND_DISK:
-		say_line("limit of %s reached; the command was ended (raise it with --disk)",
-			 denied_by(result, "limits.disk"));
+		target = denied_by(result, "limits.disk");
+		say_line("%s%s%s; the command was ended (raise it with --disk)",
+			 is_sentence(target) ? "" : "limit of ", target,
+			 is_sentence(target) ? "" : " reached");
 		break;
 	case CORDON_KIND_CPU_TIME:
 		if (*denied_by(result, "limits.cpu")) {

@@ -49,8 +49,9 @@ struct control_limits {
 	uint64_t cpu_milli, cpu_time_ns;
 	uint64_t procs;	       /* enforced by the kernel; to notice that it was reached */
 	uint64_t end_at_procs; /* enforced by init alone */
-	uint64_t disk_bytes, disk_inodes;   /* of workspace and private directory */
-	uint64_t usage_bytes, usage_inodes; /* of them before the run, or CONTROL_UNKNOWN */
+	uint64_t disk_bytes, disk_inodes;     /* of workspace and private directory */
+	uint64_t usage_bytes, usage_inodes;   /* of them before the run, or CONTROL_UNKNOWN */
+	uint64_t locked_bytes, locked_inodes; /* in directories there that init cannot enter */
 };
 
 /* control_order.flags of CONTROL_PLAN */
@@ -90,6 +91,7 @@ enum control_limit {
 #define CONTROL_HIT_DISK 0x2u
 #define CONTROL_HIT_WORKSPACE 0x4u /* noticed only after the command had ended */
 #define CONTROL_HIT_LOCKED 0x8u	   /* a directory that is kept could not be read at the end */
+#define CONTROL_HIT_GROWN 0x10u	   /* the file system's growth showed it, not the run's files */
 
 struct control_report {
 	uint32_t type;
@@ -107,7 +109,7 @@ struct control_report {
 	uint64_t procs;	       /* highest number of tasks that was seen */
 	uint64_t disk_bytes;   /* highest use of private directories and workspace that was seen */
 	/* Usage of workspace and private directory when last seen, or CONTROL_UNKNOWN; the part of
-	 * it that has a name in the latter; the part that has no name or was not seen. */
+	 * it that has a name in the latter; the part that was not counted. */
 	uint64_t usage_bytes, usage_inodes;
 	uint64_t private_bytes, private_inodes;
 	uint64_t unnamed_bytes, unnamed_inodes;

@@ -48,7 +48,6 @@ struct init {
 	int upper_fd;		       /* an overlay's upper directory, -1 = none */
 	struct watched_dir watched[WATCHED_MAX];
 	int n_watched;
-	int has_io;	      /* the kernel counts what a process writes */
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;

@@ -289,10 +289,7 @@ static void read_usage(struct run_private *p)
 	}
 }
 
-/*
- * The last run could only estimate what it could not look into, from the growth of the file system,
- * which others use, too. We can look.
- */
+/* The last run left directories that the next cannot enter. We can. */
 static void look_into_locked(struct run_private *p)
 {
 	struct tree_usage tmp, home;
@@ -300,8 +297,10 @@ static void look_into_locked(struct run_private *p)
 	if (p->seen_inodes == 0 || tree_closed_usage(p->plan.tmp.fd, &tmp) < 0 ||
 	    tree_closed_usage(p->plan.home.fd, &home) < 0)
 		return;
-	p->usage_bytes = p->seen_bytes + tmp.bytes + home.bytes;
-	p->usage_inodes = p->seen_inodes + tmp.inodes + home.inodes;
+	p->locked_bytes = tmp.bytes + home.bytes;
+	p->locked_inodes = tmp.inodes + home.inodes;
+	p->usage_bytes = p->seen_bytes + p->locked_bytes;
+	p->usage_inodes = p->seen_inodes + p->locked_inodes;
 }
 
 static int open_all(const struct plan_input *in, bool make, struct arena *arena,
@@ -407,6 +406,8 @@ void private_usage(const struct cordon_run *run, struct control_limits *ret)
 		return;
 	ret->usage_bytes = is_known ? ret->usage_bytes + p->usage_bytes : CONTROL_UNKNOWN;
 	ret->usage_inodes = is_known ? ret->usage_inodes + p->usage_inodes : CONTROL_UNKNOWN;
+	ret->locked_bytes += p->locked_bytes;
+	ret->locked_inodes += p->locked_inodes;
 }
 
 /* Init counted both: neither home nor /tmp was a grant. */

@@ -14,6 +14,7 @@ struct run_private {
 	uint64_t usage_bytes, usage_inodes; /* by the last run's account, or CONTROL_UNKNOWN */
 	/* The part that was seen, if some of it could not be; else 0. */
 	uint64_t seen_bytes, seen_inodes;
+	uint64_t locked_bytes, locked_inodes; /* the other part, as it is now */
 };
 
 #define RUN_PRIVATE_INIT                                                                           \

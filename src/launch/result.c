@@ -327,6 +327,34 @@ static void deny_limit(struct cordon_run *run, const char *what, const char *rul
 		result_deny(run, &denial);
 }
 
+#define GROWN_TEXT                                                                                 \
+	"the file system grew by more than four times the limit while the run was going on; this " \
+	"may be another program"
+
+static const char *disk_place(const struct cordon_run *run)
+{
+	if (!run->workspace.info.id)
+		return "private directory";
+	return private_plan(&run->private_dir) ? "workspace and the private directory"
+					       : "workspace";
+}
+
+/* The workspace and directories that are kept: what is there, or the growth of the file system. */
+static void deny_disk(struct cordon_run *run, int64_t limit)
+{
+	struct arena *a = &run->arena;
+	char size[UNITS_TEXT_MAX], more[UNITS_TEXT_MAX];
+	const char *target;
+
+	if (run->report.hits & CONTROL_HIT_GROWN)
+		target = GROWN_TEXT;
+	else
+		target = arena_printf(a, "%s in the %s", units_format_size(limit, size),
+				      disk_place(run));
+	deny_limit(run, "disk", "limits.disk", target,
+		   arena_printf(a, "--disk %s", units_format_size(limit * 2, more)));
+}
+
 /* Limits that were reached, and what would have been enough. */
 static void fill_limits(struct cordon_run *run)
 {
@@ -346,15 +374,7 @@ static void fill_limits(struct cordon_run *run)
 			   arena_printf(a, "--disk %s",
 					units_format_size((int64_t)l->disk_bytes * 2, more)));
 	if (run->report.hits & CONTROL_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
-		deny_limit(run, "disk", "limits.disk",
-			   arena_printf(a, "%s in the %s",
-					units_format_size((int64_t)l->disk_bytes, size),
-					!run->workspace.info.id		  ? "private directory"
-					: private_plan(&run->private_dir) ? "workspace and the "
-									    "private directory"
-									  : "workspace"),
-			   arena_printf(a, "--disk %s",
-					units_format_size((int64_t)l->disk_bytes * 2, more)));
+		deny_disk(run, (int64_t)l->disk_bytes);
 	if (res->kind == CORDON_KIND_MEMORY)
 		deny_limit(run, "memory", "limits.memory",
 			   arena_strdup(a, units_format_size((int64_t)l->memory_bytes, size)),

@@ -29,6 +29,7 @@
 #include "base/path.h"
 #include "launch/launch.h"
 #include "sys/calls.h"
+#include "workspace/tree/tree.h"
 #include "workspace/changes/changes.h"
 #include "workspace/store/store.h"
 
@@ -401,6 +402,24 @@ int workspace_lock_fd(const struct cordon_run *run)
 	return run->workspace.ws ? run->workspace.ws->lock_fd : -1;
 }
 
+/* Init cannot count what lies in directories that the command has locked. We can, before the run.
+ */
+static void add_locked(const struct cordon_workspace *ws, struct control_limits *ret)
+{
+	struct tree_usage locked = { 0 };
+	int fd;
+
+	if (!ret->disk_bytes || !ws_is_overlay(ws) || ret->usage_bytes != CONTROL_UNKNOWN)
+		return;
+	fd = ws_open_content(ws);
+	if (fd >= 0 && tree_closed_usage(fd, &locked) == 0) {
+		ret->locked_bytes += locked.bytes;
+		ret->locked_inodes += locked.inodes;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
 void workspace_usage(const struct cordon_run *run, struct control_limits *ret)
 {
 	const struct cordon_workspace *ws = run->workspace.ws;
@@ -410,18 +429,19 @@ void workspace_usage(const struct cordon_run *run, struct control_limits *ret)
 	static_assert(WS_USAGE_UNKNOWN == CONTROL_UNKNOWN, "both mean: to be counted");
 	ret->usage_bytes = ws->meta.usage_bytes;
 	ret->usage_inodes = ws->meta.usage_inodes;
+	add_locked(ws, ret);
 }
 
-/* The next run cannot count what lies in directories that it may not enter. */
 static void note_usage(struct cordon_run *run)
 {
 	struct ws_meta *meta = &run->workspace.ws->meta;
 	bool is_known = run->report.type == CONTROL_ENDED && run->plan &&
 			run->plan->limits.workspace_bytes && ws_is_overlay(run->workspace.ws);
 
-	if (run->report.usage_bytes == CONTROL_UNKNOWN)
+	/* Unknown also means that the next run has to look for locked directories first. */
+	if (run->report.usage_bytes == CONTROL_UNKNOWN || run->report.hits & CONTROL_HIT_LOCKED)
 		is_known = false;
-	/* Unnamed files may lie in either directory; they are counted here, to be safe. */
+	/* What was not counted may lie in either directory; it is counted here, to be safe. */
 	meta->usage_bytes = is_known ? run->report.usage_bytes - run->report.private_bytes
 				     : WS_USAGE_UNKNOWN;
 	meta->usage_inodes = is_known ? run->report.usage_inodes - run->report.private_inodes

@@ -148,6 +148,8 @@ def _limit_lines(result: "Result") -> List[str]:
         value = mine.target
     of = f" of {_amount(key, value)}" if value is not None else ""
     lines = [f"The command {what}{of} and was ended with everything it had started."]
+    if mine is not None and mine.target and mine.target.startswith("the file system "):
+        lines = [f"The command was ended with everything it had started: {mine.target}."]
     fix = mine.fix if mine is not None else None
     lines.append(_allow(key) + (f" Doubled it is {fix}." if fix else ""))
     other = [d for d in result.denials if d.rule != key]

@@ -51,7 +51,9 @@ static struct slot slots[OPEN_MAX]; /* a level's is level % OPEN_MAX */
 struct walk {
 	uint64_t dev;
 	int level;
+	const struct dir_time *since;
 	uint64_t bytes, shares; /* of inodes, in parts of one */
+	uint64_t old_bytes, old_shares;
 	int is_blind;
 };
 
@@ -83,7 +85,7 @@ static uint64_t round_up(uint64_t value)
 
 static void add(struct walk *w, const struct stat *st)
 {
-	uint64_t bytes = (uint64_t)st->st_blocks * STAT_BLOCK, links = 1, most;
+	uint64_t bytes = (uint64_t)st->st_blocks * STAT_BLOCK, links = 1, most, share;
 
 	if ((st->st_mode & S_IFMT) == S_IFREG) {
 		/* Some file systems reserve as much again ahead of a writer, and free it later. The
@@ -93,8 +95,17 @@ static void add(struct walk *w, const struct stat *st)
 	}
 	if ((st->st_mode & S_IFMT) != S_IFDIR && st->st_nlink > 1)
 		links = st->st_nlink;
-	w->bytes += (bytes + links - 1) / links;
-	w->shares += (ONE_INODE + links - 1) / links;
+	bytes = (bytes + links - 1) / links;
+	share = (ONE_INODE + links - 1) / links;
+	w->bytes += bytes;
+	w->shares += share;
+	/* Nobody can set this time. */
+	if ((int64_t)st->st_ctime < w->since->sec ||
+	    ((int64_t)st->st_ctime == w->since->sec &&
+	     (int64_t)st->st_ctime_nsec <= w->since->nsec)) {
+		w->old_bytes += bytes;
+		w->old_shares += share;
+	}
 }
 
 /* A name that is gone or no longer a directory does not matter. */
@@ -214,16 +225,18 @@ static long walk_from(int dir_fd, struct walk *w)
 	return r;
 }
 
-long dir_usage_count(int dir_fd, struct dir_usage *ret)
+long dir_usage_count(int dir_fd, const struct dir_time *since, struct dir_usage *ret)
 {
 	long r = -EAGAIN;
 
 	for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
-		struct walk w = { 0 };
+		struct walk w = { .since = since };
 
 		r = walk_from(dir_fd, &w);
 		ret->bytes = w.bytes;
 		ret->inodes = (w.shares + ONE_INODE - 1) / ONE_INODE;
+		ret->old_bytes = w.old_bytes;
+		ret->old_inodes = w.old_shares / ONE_INODE;
 		ret->is_blind = w.is_blind;
 	}
 	return r;

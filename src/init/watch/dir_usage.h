@@ -10,12 +10,18 @@
 
 #include <stdint.h>
 
+/* As clock_gettime() gives it. */
+struct dir_time {
+	int64_t sec, nsec;
+};
+
 struct dir_usage {
 	uint64_t bytes, inodes;
-	int is_blind; /* something could not be looked into */
+	uint64_t old_bytes, old_inodes; /* the part that has not changed since a given time */
+	int is_blind;			/* something could not be looked into */
 };
 
 /* 0, or -errno: nothing is known then. Not to be called twice at the same time. */
-long dir_usage_count(int dir_fd, struct dir_usage *ret);
+long dir_usage_count(int dir_fd, const struct dir_time *since, struct dir_usage *ret);
 
 #endif

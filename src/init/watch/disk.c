@@ -9,17 +9,19 @@
  * of the margin (the remaining room plus a sixteenth of the limit), or if 250 ms have passed in
  * which something ran: other programs may free what the run takes.
  *
- * It counts what has a name (dir_usage.c) and what was deleted but is still open (unlinked.c).
- * What can be neither seen nor ruled out shows as growth of the whole file system: unexplained
- * growth is charged to the tree as far as the tree has places for it. A directory that the guest
- * has locked, even against its owner, which we are, is such a place, without a bound: opening it
- * would change its mode, which the guest could see. Another program's growth can thus be charged to
- * a run that locks directories, but what lies in them is never forgotten.
+ * The run is charged what is certainly its own: what has a name (dir_usage.c), what was deleted but
+ * is still open or mapped (unlinked.c), and what lay in locked directories before (the supervisor
+ * could look into them). Growth of the file system proves nothing, since others write to it, too.
+ *
+ * So a guest can hide data: in a directory that it locks against its owner, which we are; behind
+ * descriptors under way in a socket or of a process that cannot be looked at; in a file of which
+ * only a part is mapped. While there is such a place, growth of the file system beyond four times
+ * the limit ends the run, and the report says that this may have been another program. Whenever
+ * everything could be seen, twice in a row, what else is used is known to belong to others.
  *
  * A helper process counts, in the same memory: a disk may be slow, and the guest can make much to
- * count. Init goes on with everything else. If the count takes more than 3 s (less while the disk
- * fills up), or the guest moves directories so that it cannot be finished, all growth of the file
- * system counts.
+ * count. Init goes on with everything else. If the count takes very long, or the guest moves
+ * directories so that it cannot be finished, the file system's growth decides as well.
  */
 #include "init/watch/disk.h"
 
@@ -48,7 +50,6 @@
 #define INODE_NS 4000	     /* to make a file, on one CPU */
 #define SLACK_MIN (16 * MIB) /* looking costs, too */
 #define SLACK_INODES 4096u
-#define NAME_BYTES 8192u /* dirty pages of a new name besides its data */
 #define TICK_MIN_NS MS
 #define TICK_IDLE_NS (50 * MS) /* while nothing runs */
 #define TICK_MAX_NS (250 * MS)
@@ -59,46 +60,57 @@
 #define WAIT_NS MS		 /* for a short count */
 #define CHECK_NS (2 * MS)	 /* how often a longer one is checked */
 #define PATIENCE_NS (3000 * MS)
-#define HURRY_NS (400 * MS) /* while the file system fills up */
-#define HURRY_CPU_NS (100 * MS)
-#define HURRY_MAX_NS (1500 * MS)
+#define PATIENCE_MAX_NS (60000 * MS) /* after some that took too long */
+#define LATE_CPU_NS (200 * MS)	     /* of a count that is not done by then */
+#define GROWN_TIMES 4 /* the limit: growth that ends a run which may hide something */
 #define END_NS (20 * MS)
 #define END_LONG_NS (400 * MS)
+#define REALTIME_CLOCK 0
 #define WAIT_FLAGS 0x40000001 /* WNOHANG, __WALL */
 
 struct amount {
 	uint64_t bytes, inodes;
 };
 
-/* Of the current or last count. */
+/* What one count found, or the last one that was finished. */
+struct figures {
+	struct amount used;	/* of the file system */
+	struct amount total;	/* what the run is charged */
+	struct amount base;	/* what is not: content that a copy began with */
+	struct amount seen;	/* what has a name, and what is known of locked directories */
+	struct amount unlinked; /* what has none */
+	struct amount private;	/* what has a name in directories that are kept */
+	struct amount outside;	/* of the file system, not the run's */
+	struct amount clear;	/* the same by the last look alone, if that saw everything */
+	int is_blind;		/* a directory could not be looked into */
+	int is_hidden;		/* there are places where more may be */
+	int is_moving;		/* the file system's use changed during the count */
+};
+
 static struct {
 	struct init in;		 /* a copy: errors while counting are not init's */
 	const struct init *live; /* the real one */
-	struct amount used, total, outside, start, base, unlinked, private;
-	int is_done, is_looked, is_blind, is_moving;
+	struct figures now;
+	int is_done, is_looked;
 } work;
 
 static struct {
 	struct amount limit;
 	struct amount used_start; /* of the file system, before the command ran */
-	struct amount used;	  /* of the file system, at the last count */
-	struct amount total;	  /* what the run is charged, by the last count */
-	struct amount start;	  /* usage before the command ran */
-	struct amount base;	  /* the part of it that is not charged: of a copy */
-	struct amount outside;	  /* of the file system, not the run's */
-	struct amount unlinked;	  /* what was found that has no name */
-	struct amount private;	  /* what has one in directories that are kept */
+	struct amount locked;	  /* in directories that nobody could enter, then */
 	struct amount uncounted;  /* growth that there was no time to count at the end */
 	struct amount margin;
-	uint64_t counted_ns, cost_ns, found_ns, began_ns;
+	struct figures last;
+	struct dir_time start; /* when the command was started */
+	uint64_t counted_ns, cost_ns, found_ns, began_ns, patience_ns;
 	uint64_t noted; /* by idle_note() */
-	int is_known;	/* start is */
+	int is_known;	/* what was there at the start is */
+	int is_counted; /* at least once */
+	int is_ended;	/* the tree has */
 	int is_copy;	/* the workspace is one, or there is none */
 	int has_inodes; /* the file system tells their number */
 	int pid_fd;	/* of a count that is under way; 0 = none */
 	int n_over;	/* counts in a row that were too high */
-	int is_blind;	/* something could not be looked into */
-	int is_moving;	/* the file system's use changed during the last count */
 } disk;
 
 static struct amount amount_above(struct amount a, struct amount b)
@@ -116,6 +128,11 @@ static struct amount amount_least(struct amount a, struct amount b)
 	return (struct amount){ least(a.bytes, b.bytes), least(a.inodes, b.inodes) };
 }
 
+static struct amount amount_most(struct amount a, struct amount b)
+{
+	return (struct amount){ most(a.bytes, b.bytes), most(a.inodes, b.inodes) };
+}
+
 static int is_same(struct amount a, struct amount b)
 {
 	return a.bytes == b.bytes && a.inodes == b.inodes;
@@ -124,7 +141,7 @@ static int is_same(struct amount a, struct amount b)
 /* Has the file system's use grown by more than one part in @n of the margin since the count? */
 static int has_grown(struct amount used, unsigned n)
 {
-	struct amount grown = amount_above(used, disk.used);
+	struct amount grown = amount_above(used, disk.last.used);
 
 	return grown.bytes > disk.margin.bytes / n || grown.inodes > disk.margin.inodes / n;
 }
@@ -168,18 +185,59 @@ static long used_now(const struct init *in, struct amount *ret)
 	return 0;
 }
 
-/* Usage when the run began: what there is, less the file system's growth since. */
-static struct amount usage_before(struct amount named, struct amount used)
+struct named {
+	struct amount workspace, private;
+	struct amount old_workspace, old; /* the part that is unchanged since the start */
+	int is_blind;
+};
+
+static struct amount all_named(const struct named *n)
 {
-	if (disk.is_known)
-		return disk.start;
-	return amount_above(named, amount_above(used, disk.used_start));
+	return amount_sum(n->workspace, n->private);
+}
+
+/* What has a name, in the workspace and in private directories. */
+static long count_named(struct named *ret)
+{
+	*ret = (struct named){ 0 };
+	for (int i = 0; i < work.in.n_watched; i++) {
+		const struct watched_dir *w = &work.in.watched[i];
+		struct amount *to = w->is_private ? &ret->private : &ret->workspace, old;
+		struct dir_usage usage;
+		long r = dir_usage_count(w->fd, &disk.start, &usage);
+
+		if (r < 0)
+			return r;
+		*to = amount_sum(*to, (struct amount){ usage.bytes, usage.inodes });
+		old = (struct amount){ usage.old_bytes, usage.old_inodes };
+		ret->old = amount_sum(ret->old, old);
+		if (!w->is_private)
+			ret->old_workspace = amount_sum(ret->old_workspace, old);
+		ret->is_blind |= usage.is_blind;
+	}
+	return 0;
+}
+
+/*
+ * The first count also says what was there before: what has not changed since the start, by the
+ * kernel's own times. A copy's content is not charged; where files of it were changed meanwhile,
+ * the file system's growth says how much of them is new.
+ */
+static void begin_with(const struct named *n, struct figures *f)
+{
+	struct amount grown = amount_above(f->used, disk.used_start);
+
+	f->base = (struct amount){ 0, 0 };
+	if (disk.is_copy)
+		f->base = amount_most(n->old_workspace, amount_above(n->workspace, grown));
+	f->outside = amount_above(disk.used_start, amount_sum(n->old, disk.locked));
+	f->clear = (struct amount){ 0, 0 };
 }
 
 /* Is it worth looking for unlinked files? Always where that decides, and now and then. */
-static int must_find(struct amount named, struct amount unexplained, uint64_t now)
+static int must_find(const struct figures *f, struct amount unexplained, uint64_t now)
 {
-	struct amount charged = amount_above(named, work.base);
+	struct amount charged = amount_above(f->seen, f->base);
 
 	return !is_over(charged) &&
 	       (unexplained.bytes > disk.margin.bytes / 8 ||
@@ -187,79 +245,64 @@ static int must_find(struct amount named, struct amount unexplained, uint64_t no
 		is_over(amount_sum(charged, unexplained)) || now - disk.found_ns > FIND_NS);
 }
 
-static void add_unlinked(struct amount named, struct amount before, int is_blind)
+/* All was seen, so what else is used is not the run's. But what moves about can be missed once:
+ * only what two looks in a row agree on is taken for others'. */
+static void note_outside(struct figures *f, struct amount before)
 {
-	struct amount unexplained = amount_above(amount_above(work.used, named), work.outside);
+	struct amount clear =
+		amount_above(amount_least(before, f->used), amount_sum(f->seen, f->unlinked));
+
+	f->outside = amount_least(clear, amount_most(f->outside, amount_least(f->clear, clear)));
+	f->clear = clear;
+}
+
+static void add_unlinked(struct figures *f, struct amount before)
+{
+	struct amount unexplained = amount_above(f->used, amount_sum(f->seen, f->outside));
 	struct unlinked found;
 
-	work.unlinked = amount_least(disk.unlinked, unexplained);
-	/* What is in a locked directory would be forgotten when the run is over. */
-	work.is_looked = is_blind || must_find(named, unexplained, now_ns());
+	if (disk.is_ended)
+		f->unlinked = (struct amount){ 0, 0 };
+	else
+		f->unlinked = amount_least(f->unlinked, unexplained);
+	work.is_looked = !disk.is_ended && (f->is_blind || must_find(f, unexplained, now_ns()));
 	if (!work.is_looked)
 		return;
 	unlinked_find(&work.in, work.live, &found);
-	/* Dirty pages that do not belong to new names are data being copied up. */
-	found.room += above(found.dirty, above(named.inodes, work.start.inodes) * NAME_BYTES);
-	if (is_blind)
-		found.room = found.room_inodes = UNLINKED_NO_BOUND;
-	/* What a descriptor shows certainly exists, whatever the file system's count says. */
-	work.unlinked.bytes = most(found.bytes, least(unexplained.bytes, found.bytes + found.room));
-	work.unlinked.inodes =
-		most(found.inodes, least(unexplained.inodes, found.inodes + found.room_inodes));
-	/* All was seen, so what else is used is not the run's; what came during the walk may be. */
-	if (found.room == 0 && found.room_inodes == 0)
-		work.outside = amount_above(amount_least(before, work.used),
-					    amount_sum(named, work.unlinked));
-}
-
-/* What has a name, in the workspace and in private directories. */
-static long count_named(struct amount *ret_workspace, struct amount *ret_private, int *ret_is_blind)
-{
-	*ret_workspace = *ret_private = (struct amount){ 0, 0 };
-	*ret_is_blind = 0;
-	for (int i = 0; i < work.in.n_watched; i++) {
-		const struct watched_dir *w = &work.in.watched[i];
-		struct amount *ret = w->is_private ? ret_private : ret_workspace;
-		struct dir_usage usage;
-		long r = dir_usage_count(w->fd, &usage);
-
-		if (r < 0)
-			return r;
-		*ret = amount_sum(*ret, (struct amount){ usage.bytes, usage.inodes });
-		*ret_is_blind |= usage.is_blind;
-	}
-	return 0;
-}
-
-/* The content that a copy began with is not charged. Growth since then may all be in the copy. */
-static struct amount base_of(struct amount workspace)
-{
-	if (!disk.is_copy)
-		return (struct amount){ 0, 0 };
-	if (disk.is_known)
-		return disk.base;
-	return amount_above(workspace, amount_above(work.used, disk.used_start));
+	/* What a descriptor shows certainly exists, whatever the file system's count says. Pages
+	 * that are only mapped may be holes. */
+	unexplained = amount_above(unexplained, (struct amount){ found.bytes, found.inodes });
+	f->unlinked.bytes = found.bytes + least(found.mapped_bytes, unexplained.bytes);
+	f->unlinked.inodes = found.inodes + found.mapped_inodes;
+	f->is_hidden = f->is_blind || found.is_hidden;
+	if (f->is_hidden)
+		f->clear = (struct amount){ 0, 0 };
+	else
+		note_outside(f, before);
 }
 
 static int count(void *arg)
 {
-	struct amount named, workspace, before;
-	int is_blind;
+	struct figures *f = &work.now;
+	struct amount before;
+	struct named named;
 
 	(void)arg;
 	work.in.disk_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
-	if (used_now(&work.in, &before) < 0 ||
-	    count_named(&workspace, &work.private, &is_blind) < 0 ||
-	    used_now(&work.in, &work.used) < 0)
+	*f = disk.last;
+	if (used_now(&work.in, &before) < 0 || count_named(&named) < 0 ||
+	    used_now(&work.in, &f->used) < 0)
 		return 1;
-	named = amount_sum(workspace, work.private);
-	work.start = usage_before(named, work.used);
-	work.outside = disk.is_known ? disk.outside : amount_above(disk.used_start, work.start);
-	work.base = base_of(workspace);
-	add_unlinked(named, before, is_blind);
-	work.is_blind = is_blind;
-	work.is_moving = !is_same(before, work.used);
-	work.total = amount_above(amount_sum(named, work.unlinked), work.base);
+	if (!disk.is_counted)
+		begin_with(&named, f);
+	f->private = named.private;
+	f->is_blind = named.is_blind;
+	f->is_moving = !is_same(before, f->used);
+	f->seen = all_named(&named);
+	if (f->is_blind)
+		f->seen = amount_sum(f->seen, disk.locked);
+	add_unlinked(f, before);
+	f->total = amount_above(amount_sum(f->seen, f->unlinked), f->base);
 	__atomic_store_n(&work.is_done, 1, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -295,35 +338,50 @@ static void begin_count(struct init *in, uint64_t now)
 
 static void set_margin(void)
 {
+	const struct amount *total = &disk.last.total;
+
 	disk.margin.bytes =
-		above(disk.limit.bytes, disk.total.bytes) + most(disk.limit.bytes / 16, SLACK_MIN);
-	disk.margin.inodes = above(disk.limit.inodes, disk.total.inodes) +
+		above(disk.limit.bytes, total->bytes) + most(disk.limit.bytes / 16, SLACK_MIN);
+	disk.margin.inodes = above(disk.limit.inodes, total->inodes) +
 			     most(disk.limit.inodes / 16, SLACK_INODES);
 }
 
-/*
- * A directory that was moved while we walked may have been counted twice: the file system's own
- * growth has to agree, or a second count.
- */
-static void check_total(struct init *in)
+/* The file system's growth that nothing explains, of which the run may have a part. */
+static int is_far_over(struct amount used)
 {
-	struct amount grown = amount_above(disk.used, disk.used_start);
+	const struct figures *f = &disk.last;
+	struct amount explained = amount_sum(amount_sum(f->seen, f->unlinked), f->outside);
+	struct amount grown = amount_above(used, explained);
 
-	if (!is_over(disk.total))
-		disk.n_over = 0;
-	else if (disk.n_over++ || is_over(amount_above(amount_sum(grown, disk.start), disk.base)))
-		in->report.limit = CONTROL_LIMIT_DISK;
+	return grown.bytes / GROWN_TIMES > disk.limit.bytes ||
+	       grown.inodes / GROWN_TIMES > disk.limit.inodes;
 }
 
-/* Without a count all growth of the file system is charged, whoever caused it. */
+static void end_for_growth(struct init *in)
+{
+	in->report.limit = CONTROL_LIMIT_DISK;
+	in->report.hits |= CONTROL_HIT_GROWN;
+}
+
+/* A directory that was moved while we walked may have been counted twice, so a second count has to
+ * agree. */
+static void check_total(struct init *in)
+{
+	if (!is_over(disk.last.total))
+		disk.n_over = 0;
+	else if (disk.n_over++)
+		in->report.limit = CONTROL_LIMIT_DISK;
+	if (!in->report.limit && disk.last.is_hidden && is_far_over(disk.last.used))
+		end_for_growth(in);
+}
+
+/* What was written is not known: there is no count, or not in time. */
 static void check_growth(struct init *in)
 {
 	struct amount used;
 
-	if (used_now(in, &used) == 0 && has_grown(used, 1)) {
-		disk.total = amount_sum(disk.total, amount_above(used, disk.used));
-		in->report.limit = CONTROL_LIMIT_DISK;
-	}
+	if (used_now(in, &used) == 0 && is_far_over(used))
+		end_for_growth(in);
 }
 
 static void take_count(struct init *in, uint64_t now)
@@ -331,16 +389,9 @@ static void take_count(struct init *in, uint64_t now)
 	disk.cost_ns = now - disk.began_ns;
 	disk.counted_ns = now;
 	if (__atomic_load_n(&work.is_done, __ATOMIC_ACQUIRE)) {
-		disk.total = work.total;
-		disk.used = work.used;
-		disk.start = work.start;
-		disk.base = work.base;
-		disk.outside = work.outside;
-		disk.unlinked = work.unlinked;
-		disk.private = work.private;
-		disk.is_blind = work.is_blind;
-		disk.is_moving = work.is_moving;
-		disk.is_known = 1;
+		disk.last = work.now;
+		disk.is_known = disk.is_counted = 1;
+		disk.patience_ns = PATIENCE_NS;
 		if (work.is_looked)
 			disk.found_ns = now;
 		check_total(in);
@@ -360,18 +411,26 @@ static void reap_count(struct init *in)
 	disk.pid_fd = in->disk_pid = 0;
 }
 
+/* Should it be done by now? On a busy machine it may only be waiting for its turn. */
+static int is_late(const struct init *in, uint64_t now)
+{
+	return disk.last.is_hidden || now - disk.began_ns > PATIENCE_NS ||
+	       idle_clock(in->disk_pid) > LATE_CPU_NS;
+}
+
 /* 1 = there is a result. */
-static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns, uint64_t patience_ns)
+static int look_after_count(struct init *in, uint64_t now, uint64_t wait_ns)
 {
 	if (disk.pid_fd && !wait_for_count(wait_ns)) {
-		if (now - disk.began_ns <= patience_ns)
+		if (is_late(in, now))
+			check_growth(in);
+		if (now - disk.began_ns <= disk.patience_ns)
 			return 0;
 		raw_syscall(__NR_kill, in->disk_pid, SIGKILL_NR, 0, 0, 0, 0);
 		/* No other count may use the same memory until it is gone. */
-		if (!wait_for_count(WAIT_NS)) {
-			check_growth(in);
+		if (!wait_for_count(WAIT_NS))
 			return 0;
-		}
+		disk.patience_ns = least(2 * disk.patience_ns, PATIENCE_MAX_NS);
 	}
 	reap_count(in);
 	take_count(in, now_ns());
@@ -412,44 +471,38 @@ static uint64_t interval(const struct init *in)
 void disk_start(struct init *in, uint64_t now)
 {
 	const struct control_limits *l = &in->limits;
-	char text[64];
+	struct figures *f = &disk.last;
 	long r;
 
 	disk.limit = (struct amount){ l->disk_bytes, l->disk_inodes };
+	disk.locked = (struct amount){ l->locked_bytes, l->locked_inodes };
 	disk.is_copy = in->upper_fd < 0;
-	r = used_now(in, &disk.used_start);
+	disk.patience_ns = PATIENCE_NS;
+	r = raw2(__NR_clock_gettime, REALTIME_CLOCK, &disk.start);
+	if (r == 0)
+		r = used_now(in, &disk.used_start);
 	if (r < 0) {
 		in->watch_error = r;
 		return;
 	}
-	in->has_io = proc_read(in->proc_fd, in->own_pid, "io", text, sizeof(text)) > 0;
-	disk.used = disk.used_start;
+	f->used = f->outside = disk.used_start;
 	/* What a copy began with has to be counted. */
 	disk.is_known = l->usage_bytes != CONTROL_UNKNOWN && !(disk.is_copy && in->plan->workspace);
 	if (disk.is_known) {
-		disk.start = disk.total = (struct amount){ l->usage_bytes, l->usage_inodes };
-		disk.outside = amount_above(disk.used_start, disk.start);
+		f->seen = f->total = (struct amount){ l->usage_bytes, l->usage_inodes };
+		f->outside = amount_above(disk.used_start, f->seen);
 		if (!in->plan->workspace)
-			disk.private = disk.start;
+			f->private = f->seen;
 	}
 	disk.counted_ns = disk.found_ns = now;
 	set_margin();
 	/* A count will tell whether that is still true. */
-	disk.n_over = is_over(disk.total);
+	disk.n_over = is_over(f->total);
 }
 
 int disk_is_over(void)
 {
 	return disk.n_over > 0;
-}
-
-/* Less while the file system fills up, least if the count had CPU time and was not just waiting for
- * its turn. */
-static uint64_t patience(const struct init *in, struct amount used)
-{
-	if (!has_grown(used, 1) || !in->disk_pid)
-		return PATIENCE_NS;
-	return idle_clock(in->disk_pid) > HURRY_CPU_NS ? HURRY_NS : HURRY_MAX_NS;
 }
 
 uint64_t disk_tick(struct init *in, uint64_t now)
@@ -465,7 +518,7 @@ uint64_t disk_tick(struct init *in, uint64_t now)
 		begin_count(in, now);
 	else if (!disk.pid_fd)
 		return interval(in);
-	if (!look_after_count(in, now, disk.began_ns == now ? WAIT_NS : 0, patience(in, used)))
+	if (!look_after_count(in, now, disk.began_ns == now ? WAIT_NS : 0))
 		return CHECK_NS;
 	return disk.n_over ? TICK_MIN_NS : interval(in);
 }
@@ -485,7 +538,7 @@ static void stop_count(struct init *in)
 
 /*
  * The last count; longer where it decides, or nothing is known yet. What there is no time for is
- * reported as growth, whoever caused it: otherwise many short runs could fill a disk.
+ * reported as growth, whoever caused it: the next run counts all the sooner, and corrects it.
  */
 static void count_end(struct init *in)
 {
@@ -493,12 +546,13 @@ static void count_end(struct init *in)
 	int decides;
 
 	stop_count(in);
+	disk.is_ended = 1;
 	if (used_now(in, &used) < 0)
 		return;
-	if (disk.is_known && !disk.is_moving && is_same(used, disk.used))
+	if (disk.is_counted && !disk.last.is_moving && is_same(used, disk.last.used))
 		return;
-	grown = amount_above(used, disk.used);
-	decides = !disk.is_known || is_over(amount_sum(disk.total, grown));
+	grown = amount_above(used, disk.last.used);
+	decides = !disk.is_known || is_over(amount_sum(disk.last.total, grown));
 	if (!disk.pid_fd) {
 		begin_count(in, now_ns());
 		if (disk.pid_fd)
@@ -514,27 +568,33 @@ static void count_end(struct init *in)
 void disk_end(struct init *in)
 {
 	uint32_t limit = in->report.limit; /* what ended it, if anything did */
+	const struct figures *f = &disk.last;
+	struct amount left;
 
 	if (!in->n_watched)
 		return;
 	count_end(in);
 	in->report.limit = limit;
-	if (is_over(amount_sum(disk.total, disk.uncounted)))
+	if (is_over(f->total))
 		in->report.hits |= CONTROL_HIT_WORKSPACE;
-	if (disk.is_blind && disk.uncounted.bytes == 0 && disk.uncounted.inodes == 0)
+	else if (disk.uncounted.bytes / GROWN_TIMES > disk.limit.bytes ||
+		 disk.uncounted.inodes / GROWN_TIMES > disk.limit.inodes)
+		in->report.hits |= CONTROL_HIT_WORKSPACE | CONTROL_HIT_GROWN;
+	if (f->is_blind)
 		in->report.hits |= CONTROL_HIT_LOCKED;
 	in->report.usage_bytes = in->report.usage_inodes = CONTROL_UNKNOWN;
 	if (!disk.is_known)
 		return;
-	in->report.usage_bytes = disk.total.bytes + disk.base.bytes + disk.uncounted.bytes;
-	in->report.usage_inodes = disk.total.inodes + disk.base.inodes + disk.uncounted.inodes;
-	in->report.private_bytes = disk.private.bytes;
-	in->report.private_inodes = disk.private.inodes;
-	in->report.unnamed_bytes = disk.unlinked.bytes + disk.uncounted.bytes;
-	in->report.unnamed_inodes = disk.unlinked.inodes + disk.uncounted.inodes;
+	left = amount_sum(f->seen, disk.uncounted);
+	in->report.usage_bytes = left.bytes;
+	in->report.usage_inodes = left.inodes;
+	in->report.private_bytes = f->private.bytes;
+	in->report.private_inodes = f->private.inodes;
+	in->report.unnamed_bytes = disk.uncounted.bytes;
+	in->report.unnamed_inodes = disk.uncounted.inodes;
 }
 
 uint64_t disk_bytes(void)
 {
-	return disk.total.bytes + disk.uncounted.bytes;
+	return disk.last.total.bytes + disk.uncounted.bytes;
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A deleted file tells its blocks through any descriptor, through /proc/PID/exe and, if it is a
- * directory, through a thread's cwd. One that is only mapped tells nothing: of a large file a
- * single page may be mapped. And one that is being copied up, because the guest opened a file of
- * the base for writing, cannot be seen until it is complete; but the kernel counts the pages that a
- * thread makes dirty and the bytes that it writes by system calls, and the difference may be that.
- *
- * The latter two only say where something may be: the file system's growth says how much it is.
+ * directory, through a thread's cwd. One that is only mapped tells how much of it is mapped, which
+ * may be a single page of a large file. Descriptors in the queue of a socket, and those of a
+ * process that made itself undumpable, cannot be seen.
  */
 #include "init/watch/unlinked.h"
 
@@ -34,7 +31,9 @@
 /* Deleted files, each counted once. */
 static struct object {
 	uint64_t ino;
-	int is_mapped, is_described; /* described: something has told its size */
+	uint64_t mapped; /* bytes from the first to the last one that is */
+	uint64_t from;
+	int is_described; /* something has told its size */
 } objects[OBJECTS];
 static unsigned n_objects;
 
@@ -230,7 +229,14 @@ static void look_at_mapping(void *arg, const char *line)
 		l->is_blind = 1;
 		return;
 	}
-	o->is_mapped = 1;
+	/* Several mappings may show the same bytes. */
+	end = offset + (end - start);
+	if (o->mapped) {
+		end = most(end, o->from + o->mapped);
+		offset = least(offset, o->from);
+	}
+	o->from = offset;
+	o->mapped = end - offset;
 }
 
 static void look_at_mappings(struct look *l, int pid)
@@ -239,29 +245,6 @@ static void look_at_mappings(struct look *l, int pid)
 
 	note_error(l, pid,
 		   proc_lines(l->in->proc_fd, pid, "maps", text, sizeof(text), look_at_mapping, l));
-}
-
-/* Of one thread: the figures of a process include those of its dead children. */
-static void look_at_writes(struct look *l, int pid, int thread)
-{
-	char path[PROC_PATH_MAX], text[512];
-	uint64_t dirty, written;
-	char state = state_of(l, pid, thread);
-	long n;
-
-	/* A sleeping thread is not copying anything. */
-	if (state != 'R' && state != 'D')
-		return;
-	proc_path_in(pid, "task", thread, "io", path);
-	n = proc_read(l->in->proc_fd, 0, path, text, sizeof(text));
-	if (n <= 0) {
-		note_error(l, pid, l->in->has_io ? n : -ENOSYS);
-		return;
-	}
-	dirty = proc_field(text, "write_bytes:");
-	written = proc_field(text, "wchar:");
-	if (dirty > written)
-		l->found->dirty += dirty - written;
 }
 
 /* All threads share the memory, but the first shows nothing of it once it has ended. */
@@ -290,7 +273,6 @@ static void look_at_process(struct look *l, int pid)
 	if (n == THREADS_MAX)
 		l->is_blind = 1;
 	for (long i = 0; i < n && !l->is_blind; i++) {
-		look_at_writes(l, pid, threads[i]);
 		look_at_link(l, pid, threads[i], "cwd");
 		if (threads[i] != pid &&
 		    raw_syscall(__NR_kcmp, pid, threads[i], KCMP_FILES, 0, 0, 0) != 0)
@@ -312,9 +294,10 @@ static int look_at_tree(struct init *in, const struct init *live, struct unlinke
 	for (int i = 0; i < n; i++)
 		look_at_process(&l, pids[i]);
 	for (unsigned i = 0; i < OBJECTS; i++)
-		if (objects[i].is_mapped && !objects[i].is_described) {
-			ret->room = UNLINKED_NO_BOUND;
-			ret->room_inodes++;
+		if (objects[i].mapped && !objects[i].is_described) {
+			ret->mapped_bytes += objects[i].mapped;
+			ret->mapped_inodes++;
+			ret->is_hidden = 1;
 		}
 	return !l.is_blind && n < TREE_MAX;
 }
@@ -327,5 +310,5 @@ void unlinked_find(struct init *in, const struct init *live, struct unlinked *re
 			return;
 		sleep_ns(MOMENT_NS);
 	}
-	ret->room = ret->room_inodes = UNLINKED_NO_BOUND;
+	ret->is_hidden = 1;
 }

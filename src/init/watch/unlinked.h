@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data of a workspace that has no name: files that were deleted and are still open or mapped, and
- * files that are only just being copied up from the base.
+ * Data of a workspace that has no name: files that were deleted and are still open or mapped.
  */
 #ifndef INIT_WATCH_UNLINKED_H
 #define INIT_WATCH_UNLINKED_H
@@ -10,12 +9,10 @@
 
 struct unlinked {
 	uint64_t bytes, inodes; /* deleted files behind descriptors */
-	/* As much may be in mappings besides. No bound if something cannot be looked at. */
-	uint64_t room, room_inodes;
-	uint64_t dirty; /* pages that running threads made dirty, beyond their write() calls */
+	/* Of files that are only mapped: what is mapped of them. */
+	uint64_t mapped_bytes, mapped_inodes;
+	int is_hidden; /* there may be more: some could not be seen, or not all of it */
 };
-
-#define UNLINKED_NO_BOUND ((uint64_t)1 << 60)
 
 /* Looks at the whole tree. @in is a copy of init's state, @live the state itself, in which helpers
  * come and go. Not to be called twice at the same time. */
