@@ -93,6 +93,7 @@ static void __attribute__((noreturn)) end_uncovered(struct init *in)
 
 static void __attribute__((noreturn)) end_unwatched(struct init *in)
 {
+	broker_shut_tasks();
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
@@ -104,9 +105,12 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 {
 	if (!in->report.command_ended_ns)
 		in->report.command_ended_ns = now_ns();
+	broker_shut_tasks();
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
+	if (broker_refused_tasks())
+		in->report.hits |= CONTROL_HIT_PROCS;
 	cgroup_check_memory(in);
 	watch_end(in);
 	/* Before the report: from then on a killed supervisor would leave it behind. */

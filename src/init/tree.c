@@ -24,6 +24,7 @@
 #define TURNS_COUNTED 8 /* in which the dead are collected one by one */
 #define TURNS_BUSY 2000 /* after which there is no hurry */
 #define THREADS_MAX 4096
+#define LIST_FACTOR 1000003u
 
 #ifndef __NR_pidfd_send_signal
 #define __NR_pidfd_send_signal 424
@@ -65,7 +66,10 @@ long tree_open(struct init *in)
 	return fd < 0 ? fd : 0;
 }
 
-/* Takes each child that one task's list names: into @pids after the first @n, or by killing it. */
+/*
+ * Takes each child that one task's list names: into @pids after the first @n, of which there are
+ * more then; or, without @pids, by killing it. Then the result differs if another list was read.
+ */
 static int take_children(struct init *in, const char *path, int *pids, int n)
 {
 	char text[TEXT_MAX];
@@ -81,8 +85,10 @@ static int take_children(struct init *in, const char *path, int *pids, int n)
 				pid = pid * 10 + (text[i] - '0');
 				continue;
 			}
-			if (pid > 1 && !pids)
+			if (pid > 1 && !pids) {
 				raw_syscall(__NR_kill, pid, SIGKILL_NR, 0, 0, 0, 0);
+				n = (int)((unsigned)n * LIST_FACTOR + (unsigned)pid);
+			}
 			if (pid > 1 && pids && n < TREE_MAX)
 				pids[n++] = pid;
 			pid = 0;
@@ -108,6 +114,52 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 	return n;
 }
 
+/* A helper process of init's own. */
+static int is_ours(const struct init *in, int pid)
+{
+	return pid == in->exact_pid || pid == in->disk_pid;
+}
+
+/* The threads that a process has, or none if it is gone. */
+static long count_threads(const struct init *in, int pid)
+{
+	int threads[THREADS_MAX];
+	char text[TEXT_MAX];
+	long n = proc_entries(in->proc_fd, pid, "task", threads, THREADS_MAX);
+
+	if (n == THREADS_MAX && proc_read(in->proc_fd, pid, "status", text, sizeof(text)) > 0)
+		n = (long)proc_field(text, "Threads:");
+	return n > 0 ? n : 0;
+}
+
+/*
+ * A process whose parent ends becomes our child, perhaps after ours were listed and before its
+ * parent's were: then our list is another one at the end.
+ */
+long tree_count(const struct init *in, int pids[TREE_MAX])
+{
+	struct init mine = { .plan = in->plan, .proc_fd = in->proc_fd, .own_pid = in->own_pid };
+	char path[PROC_PATH_MAX];
+	int n_own = take_children(&mine, own_children(in, path), pids, 0), n = n_own, i;
+	long tasks = 0;
+
+	for (i = 0; i < n; i++) {
+		if (is_ours(in, pids[i]))
+			continue;
+		tasks += count_threads(in, pids[i]);
+		n = add_children_of(&mine, pids[i], pids, n);
+	}
+	if (mine.proc_error || n == TREE_MAX)
+		return mine.proc_error ? mine.proc_error : TREE_MAX;
+	i = take_children(&mine, own_children(in, path), pids + n, 0);
+	if (i != n_own)
+		return -EAGAIN;
+	while (i-- > 0)
+		if (pids[i] != pids[n + i])
+			return -EAGAIN;
+	return tasks;
+}
+
 /* There is always a process while we look, so an empty list means that the read failed. */
 static int was_found(struct init *in, int n, long error)
 {
@@ -116,12 +168,6 @@ static int was_found(struct init *in, int n, long error)
 	else
 		in->proc_error = error < 0 ? error : -ESRCH;
 	return n;
-}
-
-/* A helper process of init's own. */
-static int is_ours(const struct init *in, int pid)
-{
-	return pid == in->exact_pid || pid == in->disk_pid;
 }
 
 int tree_list(struct init *in, int ret[TREE_MAX])
@@ -253,8 +299,13 @@ static void kill_namespace(struct init *in)
 /*
  * Killing all children until there are none ends the tree. A process that forks and exits again and
  * again has to be hit in between: each child is killed as soon as it is read, including the
- * youngest, which the kernel lists last. If a few turns are not enough, the kernel reaps the dead:
- * thousands of them would hide the living. What they used is not counted then.
+ * youngest, which the kernel lists last. If a few turns are not enough, the dead are left as they
+ * are while there are new ones among them: they count as tasks, so the tree soon has as many as it
+ * may have and makes no more. After the end it makes limits.procs of them at most.
+ *
+ * The kernel does not count uid 0's. Its tasks have to be allowed, and none is by now (broker.h).
+ * Where that is not possible the dead must not fill the machine's table: the kernel reaps them, and
+ * what they used is not counted.
  */
 void tree_kill(struct init *in)
 {
@@ -263,7 +314,7 @@ void tree_kill(struct init *in)
 		uint64_t mask;
 	} ignore = { 1, 0, 0, 0 };
 	char path[PROC_PATH_MAX];
-	int ended;
+	int ended, before = 0;
 
 	if (!in->has_status)
 		in->report.wait_status = SIGKILL_NR; /* what it will die of */
@@ -272,14 +323,18 @@ void tree_kill(struct init *in)
 		return;
 	}
 	for (int turn = 0;; turn++) {
-		if (turn == TURNS_COUNTED)
+		int now = take_children(in, own_children(in, path), NULL, 0);
+		int is_reaping = turn < TURNS_COUNTED || in->plan->outer_uid == 0 || now == before;
+
+		before = now;
+		if (turn == TURNS_COUNTED && in->plan->outer_uid == 0)
 			raw_syscall(__NR_rt_sigaction, SIGCHLD_NR, RAW_ARG(&ignore), 0,
 				    KERNEL_SIGSET_BYTES, 0, 0);
-		take_children(in, own_children(in, path), NULL, 0);
-		do {
+		while (is_reaping) {
 			if (tree_reap(in, &ended))
 				return;
-		} while (turn >= TURNS_COUNTED && in->more_dead);
+			is_reaping = turn >= TURNS_COUNTED && in->more_dead;
+		}
 		/* Some calls cannot be interrupted: a process in one dies when it returns. */
 		if (turn < TURNS_COUNTED || turn > TURNS_BUSY)
 			sleep_ns(PAUSE_NS);

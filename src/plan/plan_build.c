@@ -66,8 +66,10 @@ static int describe(struct build *b)
 	} gaps[] = {
 		{ "cgroup", !b->in->has_cgroup },
 		{ "uid", !has_namespaces && b->is_root && !b->policy->user },
-		{ "procs",
-		  !has_namespaces && b->is_root && !b->policy->user && !b->in->has_cgroup },
+		/* Perhaps: init is asked for each new task of uid 0, if it can be. */
+		{ "procs", !has_namespaces && b->is_root && !b->policy->user &&
+				   !b->in->has_cgroup &&
+				   strlist_has(&b->policy->best_effort, "procs") },
 		{ "metadata", !has_namespaces },
 		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
 		{ "noexec", !has_namespaces && b->is_commands },

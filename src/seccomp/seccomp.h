@@ -49,6 +49,14 @@ struct seccomp_filter {
  */
 extern const struct seccomp_filter seccomp_no_reserve;
 
+/*
+ * Instructions before those of a filter, for runs whose new tasks the listener has to allow: each
+ * fork, vfork and clone that the filter would let through goes to it first.
+ */
+#define SECCOMP_ASK_TASKS_LEN 9
+#define SECCOMP_INSNS_MAX 4096 /* the kernel takes no more */
+extern const struct seccomp_filter seccomp_ask_tasks;
+
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 

@@ -19,11 +19,6 @@ def words(out):
     return int(made), int(refused), first
 
 
-def at(me, level):
-    """Root keeps its id at level landlock, for which the kernel's count does not hold."""
-    return me.name == "root" and level == "landlock"
-
-
 def counted(me, opts, cmd, level):
     """The run's output and the most tasks that the host saw in it."""
     proc = me.popen(me.argv(opts, cmd, level), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -45,8 +40,6 @@ def counted(me, opts, cmd, level):
 
 @pytest.mark.parametrize("how", WAYS)
 def test_held(me, level, probes, how):
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
     made, refused, _ = words(me.outside([probe, how, TRIES, 100]).stdout)
     assert made >= TRIES and not refused, "positive control"
@@ -60,8 +53,6 @@ def test_held(me, level, probes, how):
 
 
 def test_noted_not_killed(me, level, probes):
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
     for hold_ms in 300, 3000:  # the watch has to see them; on a busy machine that takes it longer
         got = me.receipt(["-P", LIMIT, "-r", probe], [probe, "fork", str(TRIES), hold_ms], level)
@@ -78,23 +69,17 @@ def test_noted_not_killed(me, level, probes):
 
 
 def test_no_note_without_a_refusal(me, level, probes):
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     got = me.receipt(["-P", "64", "-r", probes["tasks"]], [probes["tasks"], "fork", "10", "20"], level)
     assert got["exit_code"] == 0 and not got["denials"], got
 
 
 def test_thousands_of_short_ones(me, level, probes):
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     got = me.receipt(["-P", "8", "-r", probes["tasks"]], [probes["tasks"], "short", "5000"], level)
     assert (got["exit_code"], got["stdout"]) == (0, "made 5000 refused 0\n"), got
 
 
 def test_two_runs_count_apart(me, level, probes):
     """One run at its limit takes nothing from another of the same user."""
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     probe = probes["tasks"]
     argv = me.argv(["-P", LIMIT, "-r", probe], [probe, "fork", TRIES, 700], level)
     first = me.popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
@@ -108,8 +93,6 @@ def test_two_runs_count_apart(me, level, probes):
 
 
 def test_the_limit_cannot_be_raised(me, level, probes):
-    if at(me, level):
-        pytest.skip("refused there; see test_best_effort.py")
     script = """
 import os, resource, sys
 for pair in ((100000, 100000), (resource.RLIM_INFINITY,) * 2):
