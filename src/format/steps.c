@@ -147,6 +147,7 @@ static const char *const gateway_steps[] = {
 	[GATEWAY_STEP_PUBLISH] = "taking over published ports",
 	[GATEWAY_STEP_READY] = "saying that it is ready",
 	[GATEWAY_STEP_FDS] = "having enough descriptors",
+	[GATEWAY_STEP_ROUTES] = "opening a socket for questions about routes",
 	[GATEWAY_STEP_LIMITS] = "limiting its resources",
 	[GATEWAY_STEP_IDS] = "becoming another user",
 	[GATEWAY_STEP_CAPS] = "dropping its capabilities",

@@ -78,21 +78,15 @@ bool admit_hello(struct gateway *g, struct conn *c)
 
 /*
  * One of the machine's own addresses leads to everything that listens here, whatever kind of
- * address it is. The kernel tells: the route to it starts at itself.
+ * address it is; so does one behind a translator (NAT64) that has it inside.
  */
-static bool is_own(const struct net_addr *addr, uint16_t port)
+static bool is_own(struct gateway *g, const struct net_addr *addr, uint16_t port)
 {
-	struct net_addr local;
-	uint16_t ignored;
-	int fd = (int)sock_open(addr->is_v6, false);
-	bool ret;
+	struct net_addr inside;
 
-	if (fd < 0)
+	if (route_is_own(g, addr, port))
 		return true;
-	ret = sock_connect(fd, addr, port) >= 0 && sock_local(fd, &local, &ignored) >= 0 &&
-	      net_addr_equal(&local, addr);
-	drop_fd(&fd);
-	return ret;
+	return net_addr_embedded(addr, &inside) && route_is_own(g, &inside, port);
 }
 
 /* Does a rule name this one address? */
@@ -114,7 +108,7 @@ static bool is_named(const struct net_rules *rules, const struct net_addr *addr)
  */
 static bool leads_away(struct gateway *g, const struct net_addr *addr, uint16_t port)
 {
-	return net_addr_special(addr) || is_named(&g->rules, addr) || !is_own(addr, port);
+	return net_addr_special(addr) || is_named(&g->rules, addr) || !is_own(g, addr, port);
 }
 
 static bool address_is_allowed(struct gateway *g, const struct net_addr *addr, uint16_t port)

@@ -58,6 +58,7 @@ struct gateway {
 	int life_fd;  /* pidfd of the supervisor */
 	int init_fd;  /* socket to init */
 	int log_fd;   /* -1 = none */
+	int route_fd; /* asks for routes; -1 = nothing will be dialled */
 	int spare_fd; /* for a connection that has to be turned away */
 	int publish_fds[GATEWAY_PUBLISH_MAX];
 	bool has_v6; /* inside */
@@ -121,6 +122,11 @@ void sock_no_delay(int fd);
 void sock_reset_on_close(int fd); /* closing sends RST instead of FIN */
 size_t sock_fill(union sock_addr *ret, const struct net_addr *addr, uint16_t port);
 void sock_read(const union sock_addr *from, struct net_addr *ret, uint16_t *ret_port);
+
+/* route.c: before anything is confined; 0 or -errno */
+long route_open(struct gateway *g);
+/* Does the address lead to this machine? Also true if the kernel does not say. */
+bool route_is_own(struct gateway *g, const struct net_addr *addr, uint16_t port);
 
 /* account.c */
 void deny(struct gateway *g, enum gateway_reason reason, const char *host, uint16_t port,

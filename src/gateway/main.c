@@ -198,6 +198,10 @@ void gateway_main(void)
 		fail(GATEWAY_STEP_EPOLL, r);
 	g->epoll_fd = (int)r;
 	g->spare_fd = (int)sock_open(false, false);
+	g->route_fd = -1;
+	r = g->config->n_allow ? route_open(g) : 0;
+	if (r < 0)
+		fail(GATEWAY_STEP_ROUTES, r);
 	r = confine(g->config, &step, &n_fds);
 	if (r < 0)
 		fail(step, r);

@@ -157,6 +157,37 @@ def test_a_public_address_of_this_machine(home, net, level, via):
     assert {c["addr"] for c in net.home.contacts()} == {"93.184.77.77"}
 
 
+@way
+@pytest.mark.parametrize("name", zone.OWN)
+def test_other_addresses_of_this_machine(home, net, level, via, name):
+    """The second one of a device, and one that is here by a route only: as the first."""
+    address = zone.OWN[name]
+    steps = [http(address, 80, via), http(name, 80, via)]
+    home.control(http(address, 80), http(name, 80))
+    assert {c["addr"] for c in net.home.contacts()} == {address}, "the positive control arrived elsewhere"
+    got = home.within(allow("0.0.0.0/0", "::/0", name), *steps, level=level)
+    assert ["error" in r for r in got["results"]] == [True, True], got
+    assert net.arrived() == []
+    wanted = f"[{address}]:80" if ":" in address else f"{address}:80"
+    told = refused(got, "connect", f"{wanted} (its address is not public: {address})")
+    assert told and told["fix"] == f"--net-allow {wanted}", got["denials"]
+    got = home.within(allow(f"[{address}]" if ":" in address else address, name), *steps, level=level)
+    assert ["error" in r for r in got["results"]] == [False, False], got
+    assert {c["addr"] for c in net.home.contacts()} == {address}
+
+
+@way
+def test_an_address_that_is_here_for_one_port(home, net, level, via):
+    """A rule of the routing tables for that port: the kernel is asked what connect() asks."""
+    steps = [http("93.184.79.9", port, via) for port in (80, 5432)]
+    home.control(steps[0] if via is None else http("93.184.79.9", 80))
+    assert [c["addr"] for c in net.arrived()] == ["93.184.79.9"]
+    got = home.within(allow("0.0.0.0/0:80,5432"), *steps, level=level)
+    assert ["error" in r for r in got["results"]] == [False, True], got
+    assert refused(got, "connect", "93.184.79.9:5432 (its address is not public: 93.184.79.9)"), got["denials"]
+    assert [(c["addr"], c["port"]) for c in net.arrived()] == [("93.184.79.9", 80)]
+
+
 def test_loopback_inside_stays_inside(home, net):
     """A server of the sandbox's own on 127.0.0.1 and ::1, beside a rule for other ports."""
     script = """

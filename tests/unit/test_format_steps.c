@@ -116,7 +116,7 @@ static void test_each_step_of_the_gateway_is_in_the_document(void)
 		if (!strstr(page, text))
 			tap_fail("docs/errors.md", 0, "'%s' is missing", text);
 	}
-	CHECK_INT(n, 13);
+	CHECK_INT(n, 14);
 	CHECK(!gateway_step_text(GATEWAY_STEP_MAX));
 }
 

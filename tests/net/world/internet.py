@@ -215,14 +215,23 @@ def world(base, uid, go, done):
 
 def home(base, pid, go, done):
     ip("-4", "link set lo up", f"link add h0 type veth peer name w0 netns {pid}", "link set h0 up",
-       "addr add 203.0.113.2/30 dev h0", "addr add 93.184.77.77/32 dev lo")  # fmt: skip
-    ip("-6", "addr add fd99::2/64 dev h0 nodad", "route add default via fd99::1")
+       "addr add 203.0.113.2/30 dev h0", "addr add 93.184.77.77/32 dev lo",
+       "addr add 93.184.76.1/24 dev h0", "addr add 93.184.76.2/24 dev h0", "route add local 93.184.78.0/24 dev lo",
+       "route add local 93.184.79.0/24 dev lo table 79", "rule add to 93.184.79.0/24 dport 5432 table 79 prio 79",
+       )  # fmt: skip
+    ip("-6", "addr add fd99::2/64 dev h0 nodad", "route add default via fd99::1",
+       # deprecated: the world could not answer such a sender
+       "addr add 2606:2800:76::1/64 dev h0 nodad preferred_lft 0",
+       "addr add 2606:2800:76::2/64 dev h0 nodad preferred_lft 0",
+       "route add local 2606:2800:78::/48 dev lo")  # fmt: skip
     os.write(go, b"1")
     ip("-4", "route add default via 203.0.113.1")
     book = servers.Book()
     services = servers.Servers(book, servers.Tls(base, content.CERTIFICATES), f"{base}/www")
     for address in ("127.0.0.1", "127.9.9.9", "::1", "203.0.113.2", "93.184.77.77"):
         listeners(services, {**PORTS, 22: servers.speaks_first, 53: servers.echo}, address)
+    for address in zone.OWN.values():
+        listeners(services, {80: servers.http, 5432: servers.http}, address)
     Control(f"{base}/home.sock", book, services)
     if os.read(done, 1) != b"2":
         raise RuntimeError("world did not start")

@@ -11,6 +11,7 @@ import time
 import bulk
 import http1
 
+IPV6_FREEBIND = 78
 KEEP = 1 << 20  # bytes of a contact that are kept
 
 
@@ -60,6 +61,12 @@ def plain_address(text):
     return str(mapped or address)
 
 
+def take_any(sock):
+    """It may be bound to an address that is here by a route only."""
+    if sock.family == socket.AF_INET6:
+        sock.setsockopt(socket.IPPROTO_IPV6, IPV6_FREEBIND, 1)
+
+
 class Servers:
     def __init__(self, book, tls=None, root=None):
         self.book, self.tls, self.root = book, tls, root
@@ -71,6 +78,7 @@ class Servers:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if address == "::":
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        take_any(sock)
         sock.bind((address, port))
         sock.listen(4096)
         self.ports[(address, port)] = sock
@@ -111,6 +119,7 @@ class Servers:
             family = socket.AF_INET6 if ":" in address else socket.AF_INET
             with socket.socket(family) as probe:
                 to = "::1" if address == "::" else address
+                take_any(probe)
                 probe.bind((to, 0))
                 mark = (plain_address(to), probe.getsockname()[1])
                 with self.book.lock:

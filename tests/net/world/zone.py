@@ -60,9 +60,18 @@ ZONE = {
     "alias-private.example": {"CNAME": "private.example"},
     "home.example": at("203.0.113.2"),
     "self.example": at("93.184.77.77"),  # public by number, and this machine's own
+    "second.example": at("93.184.76.2"),
+    "second6.example": at("2606:2800:76::2"),
+    "any.example": at("93.184.78.9"),
+    "any6.example": at("2606:2800:78::9"),
     "mixed.example": at("10.1.2.3", "93.184.216.49"),
     "rebind.example": {"ttl": 0, "alternate": {"A": [["93.184.216.50"], ["127.0.0.1"]]}},
 }
+# Public by number, and this machine's own: the second address of a device, and by a route only.
+OWN = {
+    "second.example": "93.184.76.2", "second6.example": "2606:2800:76::2",
+    "any.example": "93.184.78.9", "any6.example": "2606:2800:78::9",
+}  # fmt: skip
 # Those of them whose address answers in the world, too: the positive control dials them.
 PRIVATE = {
     "private.example": "10.1.2.3", "private172.example": "172.16.5.6", "private192.example": "192.168.7.8",
