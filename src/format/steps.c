@@ -95,6 +95,7 @@ static const struct step limits_steps[] = {
 	[STEP_LIMITS_CPU_SHARE] = { "setting the share of the CPUs" },
 	[STEP_LIMITS_WATCH] = { "watching the limits of the tree" },
 	[STEP_LIMITS_BASELINE] = { "counting what is there before the command" },
+	[STEP_LIMITS_QUOTAS] = { "limiting inotify in the user namespace" },
 };
 static_assert(ARRAY_SIZE(limits_steps) == STEP_LIMITS_MAX, "a text for each step");
 

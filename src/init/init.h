@@ -46,6 +46,7 @@ struct init {
 	int host_fd;		       /* the old one, until the view is complete */
 	int lock_fd;		       /* of the workspace: it is ours as long as this is open */
 	int upper_fd;		       /* an overlay's upper directory, -1 = none */
+	int quotas_fd;		       /* the user namespace's own limits, -1 = none */
 	struct watched_dir watched[WATCHED_MAX];
 	int n_watched;
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
@@ -93,6 +94,8 @@ long await_gateway(const struct init *in);	  /* until it is ready to serve */
 void serve_gateway(struct init *in);		  /* it wants a socket inside */
 void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
 void stage_caps(struct init *in);		  /* stage_caps.c */
+long quotas_open(struct init *in, int proc_fd);	  /* quotas.c: while it can be written to */
+void set_quotas(struct init *in);		  /* quotas.c */
 long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */
 long landlock_add(struct init *in, int object_fd, uint64_t access);
 void start_payload(struct init *in); /* payload.c */

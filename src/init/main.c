@@ -143,7 +143,7 @@ void init_main(const long *stack)
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
 	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
-	in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = -1;
+	in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = in.quotas_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	if (role == INIT_ROLE_LANDLOCK && argc == 3)
@@ -179,6 +179,8 @@ void init_main(const long *stack)
 		open_gateway(&in);
 	}
 	stamp(&in, STAGE_NET);
+	if (namespaces)
+		set_quotas(&in);
 	stage_caps(&in);
 	stamp(&in, STAGE_CAPS);
 	open_signals(&in);

@@ -319,6 +319,8 @@ static long op_proc(struct init *in, const struct plan_op *op)
 	if (r >= 0)
 		scatter_pids((int)mount_fd);
 	if (r >= 0)
+		r = quotas_open(in, (int)mount_fd);
+	if (r >= 0)
 		r = lock_proc_sys(in, (int)mount_fd);
 	if (r >= 0)
 		r = hide_keys(in, (int)mount_fd);

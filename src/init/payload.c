@@ -175,21 +175,13 @@ static long install_filter(const struct plan_header *plan, int wants_listener)
 	return r;
 }
 
-static long forbid_reserving(void)
-{
-	const struct sock_fprog program = {
-		.len = seccomp_no_reserve.len,
-		.filter = (struct sock_filter *)(uintptr_t)seccomp_no_reserve.insns,
-	};
-
-	return raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program);
-}
-
 /* The last layer. From here on only calls that the filter allows outright can be made. */
 static long put_on_filter(struct init *in, long socket_fd)
 {
-	long r = in->n_watched ? forbid_reserving() : 0;
+	long r = in->n_watched ? install(&seccomp_no_reserve, 0) : 0;
 
+	if (r >= 0 && in->limits.memory_bytes)
+		r = install(&seccomp_no_landlock, 0);
 	if (r < 0)
 		return r;
 	r = install_filter(in->plan, socket_fd > 0);

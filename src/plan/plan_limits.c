@@ -26,6 +26,9 @@
 
 #define MS_PER_S 1000u
 
+/* Queued signals and timers, some 500 bytes each; the kernel's own limit grows with the machine. */
+#define SIGNALS_MAX 65536u
+
 #define BY_CGROUP "cgroup"
 #define BY_WATCH "watch"
 #define BY_RLIMIT "rlimit"
@@ -210,6 +213,8 @@ int plan_build_limits(struct build *b, struct plan_header *h)
 		put_limit(h, RLIMIT_FSIZE, (uint64_t)p->file_size_bytes);
 	if (b->in->is_self)
 		limit_own_cpu(b, h);
+	else
+		put_limit(h, RLIMIT_SIGPENDING, SIGNALS_MAX);
 	plan_tree_limits(b->in, &b->plan->limits);
 	r = limit_procs(b, h);
 	if (r == 0)

@@ -75,6 +75,17 @@ _Static_assert(ARRAY_SIZE(ask_tasks) == SECCOMP_ASK_TASKS_LEN, "as many as the h
 
 const struct seccomp_filter seccomp_ask_tasks = { ask_tasks, ARRAY_SIZE(ask_tasks) };
 
+static const struct sock_filter no_landlock[] = {
+	LOAD(nr),
+	BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, __NR_landlock_create_ruleset, 0, 2),
+	BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, __NR_landlock_restrict_self, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+_Static_assert(__NR_landlock_restrict_self == __NR_landlock_create_ruleset + 2, "neighbours");
+
+const struct seccomp_filter seccomp_no_landlock = { no_landlock, ARRAY_SIZE(no_landlock) };
+
 const struct seccomp_filter *seccomp_filter_get(unsigned int variant)
 {
 	return variant < SECCOMP_VARIANT_MAX ? &seccomp_filters[variant] : NULL;

@@ -57,6 +57,12 @@ extern const struct seccomp_filter seccomp_no_reserve;
 #define SECCOMP_INSNS_MAX 4096 /* the kernel takes no more */
 extern const struct seccomp_filter seccomp_ask_tasks;
 
+/*
+ * Another, for runs whose memory init's watch limits: rulesets have any number of rules, which are
+ * kernel memory that only a control group counts. It says what a kernel without Landlock says.
+ */
+extern const struct seccomp_filter seccomp_no_landlock;
+
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 

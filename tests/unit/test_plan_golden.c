@@ -51,10 +51,15 @@ static int is_machine_part(const struct json_value *parent, const struct json_va
 	}
 	if (strcmp(value->key, "identity") == 0)
 		return 1;
-	if (strcmp(value->key, "core") != 0 || !parent->key || strcmp(parent->key, "limits") != 0)
+	if (!parent->key || strcmp(parent->key, "limits") != 0)
 		return 0;
-	/* A host may allow no core files at all. */
-	CHECK(value->integer <= 1);
+	/* A host may allow no core files at all, and fewer signals. */
+	if (strcmp(value->key, "core") == 0)
+		CHECK(value->integer <= 1);
+	else if (strcmp(value->key, "sigpending") == 0)
+		CHECK(value->integer <= 65536);
+	else
+		return 0;
 	return 1;
 }
 

@@ -17,18 +17,18 @@
 
 /* Installing costs by the instruction: growing past these should be a decision. */
 static const unsigned short max_len[] = {
-	[SECCOMP_NAMESPACES] = 140,
-	[SECCOMP_LANDLOCK] = 180,
-	[SECCOMP_LANDLOCK_NO_UNIX] = 180,
-	[SECCOMP_LANDLOCK_OLD] = 180,
-	[SECCOMP_NAMESPACES_COMMANDS] = 145,
-	[SECCOMP_LANDLOCK_COMMANDS] = 185,
-	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS] = 185,
-	[SECCOMP_LANDLOCK_OLD_COMMANDS] = 185,
-	[SECCOMP_LANDLOCK_NET] = 180,
-	[SECCOMP_LANDLOCK_NO_UNIX_NET] = 180,
-	[SECCOMP_LANDLOCK_COMMANDS_NET] = 185,
-	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = 185,
+	[SECCOMP_NAMESPACES] = 155,
+	[SECCOMP_LANDLOCK] = 195,
+	[SECCOMP_LANDLOCK_NO_UNIX] = 195,
+	[SECCOMP_LANDLOCK_OLD] = 195,
+	[SECCOMP_NAMESPACES_COMMANDS] = 160,
+	[SECCOMP_LANDLOCK_COMMANDS] = 200,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS] = 200,
+	[SECCOMP_LANDLOCK_OLD_COMMANDS] = 200,
+	[SECCOMP_LANDLOCK_NET] = 195,
+	[SECCOMP_LANDLOCK_NO_UNIX_NET] = 195,
+	[SECCOMP_LANDLOCK_COMMANDS_NET] = 200,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = 200,
 };
 _Static_assert(ARRAY_SIZE(max_len) == SECCOMP_VARIANT_MAX, "every variant has a limit");
 
@@ -138,6 +138,7 @@ static void test_returns(void)
 		SECCOMP_RET_ERRNO | EPROTONOSUPPORT,
 		SECCOMP_RET_ERRNO | EOPNOTSUPP,
 		SECCOMP_RET_ERRNO | EACCES,
+		SECCOMP_RET_ERRNO | ENOMEM,
 		SECCOMP_RET_USER_NOTIF,
 	};
 
@@ -253,6 +254,24 @@ static void test_ask_tasks(void)
 			REQUIRE(!bpf_sim_run(both, len, &data, &got));
 			CHECK(got.action == SECCOMP_RET_KILL_PROCESS);
 		}
+	}
+}
+
+/* Refuses three calls by number, and nothing else costs anything. */
+static void test_no_landlock(void)
+{
+	const struct seccomp_filter *filter = &seccomp_no_landlock;
+
+	REQUIRE(!bpf_sim_check(filter->insns, filter->len, &(size_t){ 0 }));
+	for (uint32_t nr = 0; nr < KNOWN_CALLS; nr++) {
+		struct seccomp_data data = { .nr = (int)nr, .arch = AUDIT_ARCH_X86_64 };
+		struct bpf_sim_result got;
+		int is_refused = nr >= 444 && nr <= 446;
+
+		REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &got));
+		CHECK_INT(got.action, is_refused ? SECCOMP_RET_ERRNO | ENOSYS : SECCOMP_RET_ALLOW);
+		CHECK(is_refused ||
+		      bpf_sim_is_const_allow(filter->insns, filter->len, AUDIT_ARCH_X86_64, nr));
 	}
 }
 
@@ -404,4 +423,5 @@ static void test_table_names(void)
 }
 
 TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_no_reserve,
-	 test_ask_tasks, test_walks, test_simulator, test_kernel_takes_them, test_table_names)
+	 test_ask_tasks, test_no_landlock, test_walks, test_simulator, test_kernel_takes_them,
+	 test_table_names)

@@ -61,6 +61,7 @@ static const struct {
 	{ "EOPNOTSUPP", SECCOMP_RET_ERRNO | EOPNOTSUPP },
 	{ "DONE", SECCOMP_RET_ERRNO },
 	{ "EACCES", SECCOMP_RET_ERRNO | EACCES },
+	{ "ENOMEM", SECCOMP_RET_ERRNO | ENOMEM },
 };
 
 /* clang-format off */
