@@ -290,6 +290,79 @@ static void test_tar(void)
 	end();
 }
 
+/* Holes stay holes, in every tar that knows them, and under names of any kind. */
+static void test_holes(void)
+{
+	static const char *const readers[] = {
+		"tar xpf tar --no-same-owner -C got",
+		"bsdtar -x -f tar --no-same-owner -C got",
+		"python3 -c 'import tarfile; tarfile.open(\"tar\").extractall(\"got\")'",
+	};
+	static const char *const tools[] = { "tar", "bsdtar", "python3" };
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	REQUIRE(begin("echo a >a") == 0);
+	REQUIRE(change("truncate -s 40M hole; truncate -s 30M ends; "
+		       "printf 1 | dd of=ends bs=1 seek=31457279 conv=notrunc status=none; "
+		       "printf x >begins; truncate -s 20M begins; : >empty; seq 1 9999 >plain; "
+		       "for i in 1 9 17 4095; do printf $i | "
+		       "dd of=many bs=8192 seek=$i conv=notrunc status=none; done; "
+		       "mkdir $(printf '%%0120d' 7); cp --sparse=always begins $(printf '%%0120d' "
+		       "7)/b; cp --sparse=always begins \"$(printf 'uml\\303\\244ut')\"") == 0);
+	CHECK_INT(export_to("tar", CORDON_EXPORT_TAR, NULL, &err), 0);
+	CHECK_STR(err.msg, "");
+	CHECK_INT(sh("[ $(stat -c %%s tar) -lt 400000 ]"), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
+		if (!has_tool(tools[i]))
+			continue;
+		CHECK_INT(sh("rm -rf got; mkdir got; %s; cp -a base/a got/; diff -r got want && "
+			     "[ $(du -sk got | cut -f1) -lt 2000 ]",
+			     readers[i]),
+			  0);
+	}
+	end();
+}
+
+#define NOWHERE "../../dev/null"
+
+/* One file under many names is written once for each: an archive must not grow without a bound. */
+static void test_names_of_one_file(void)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	REQUIRE(begin("echo a >a") == 0);
+	REQUIRE(sh("cd $U; mkdir x; head -c 40M /dev/urandom >x/0; for i in 1 2 3; do ln x/0 x/$i; "
+		   "done") == 0);
+	CHECK_INT(export_to(NOWHERE, CORDON_EXPORT_TAR, NULL, &err), 0);
+	REQUIRE(sh("cd $U; for i in 4 5 6 7 8 9 a b c d e f; do ln x/0 x/$i; done") == 0);
+	CHECK_INT(export_to(NOWHERE, CORDON_EXPORT_TAR, NULL, &err), -CORDON_E_PATH);
+	CHECK(strstr(err.msg, "much larger than the workspace"));
+	CHECK_INT(export_to(NOWHERE, CORDON_EXPORT_TAR, (const char *const[]){ "x/1", NULL }, &err),
+		  0);
+	end();
+}
+
+/* Holes have no place in a patch, and paths of all directories grow with the square of the depth.
+ */
+static void test_bombs(void)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	REQUIRE(begin("echo a >a") == 0);
+	REQUIRE(sh("cd $U; for i in $(seq 9); do truncate -s 60M $i; done") == 0);
+	CHECK_INT(export_to("out", CORDON_EXPORT_TAR, NULL, &err), 0);
+	CHECK_INT(sh("[ $(stat -c %%s out) -lt 40000 ]"), 0);
+	CHECK_INT(export_to(NOWHERE, CORDON_EXPORT_PATCH, NULL, &err), -CORDON_E_PATH);
+	if (!has_tool("python3"))
+		SKIP("no Python");
+	CHECK_INT(sh("cd $U; rm *; python3 -c 'import os\nfor i in range(1600): os.mkdir(\"n\" * "
+		     "250); "
+		     "os.chdir(\"n\" * 250)'"),
+		  0);
+	CHECK_INT(export_to(NOWHERE, CORDON_EXPORT_TAR, NULL, &err), -CORDON_E_PATH);
+	end();
+}
+
 static void test_no_reader(void)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -343,4 +416,4 @@ static void test_names(void)
 }
 
 TAP_MAIN(test_git_patch, test_directories_and_files, test_shown_patch, test_hostile, test_deep,
-	 test_tar, test_no_reader, test_names)
+	 test_tar, test_holes, test_names_of_one_file, test_bombs, test_no_reader, test_names)

@@ -25,6 +25,7 @@ void sink_add(struct sink *sink, const void *data, size_t len)
 {
 	const char *p = data;
 
+	sink->total += len;
 	if (len >= sizeof(sink->buf)) {
 		if (sink_flush(sink) == 0)
 			sink->error = write_full(sink->fd, p, len);
@@ -66,6 +67,26 @@ int export_failed(struct export *x, const char *path, int sys_errno)
 	if (sys_errno == ENOENT || sys_errno == ESTALE || sys_errno == EINVAL)
 		cordon_err_hint(x->err, "it was changed at this moment; try again");
 	return r;
+}
+
+static int check_size(struct export *x, uint64_t out)
+{
+	int r;
+
+	if (x->sink.total + out <= x->covered + EXPORT_MORE_MAX)
+		return 0;
+	r = cordon_err(x->err, CORDON_E_PATH, EFBIG,
+		       "'%s': many names for one file, or very long ones, would make the export "
+		       "much larger than the workspace",
+		       x->path.data ? x->path.data : "");
+	cordon_err_hint(x->err, "name the paths to export");
+	return r;
+}
+
+int export_cover(struct export *x, const struct stat *st, uint64_t data, uint64_t out)
+{
+	x->covered += data / (st->st_nlink > 0 ? st->st_nlink : 1);
+	return check_size(x, out);
 }
 
 /* Whether @path is @named or below it. */
@@ -114,8 +135,13 @@ int export_walk(struct export *x, int (*fn)(struct export *x, uint32_t node))
 		}
 		if (x->path.failed || x->from.failed)
 			return cordon_err(x->err, CORDON_E_NOMEM, 0, "out of memory");
-		if (is_wanted)
+		if (is_wanted) {
+			/* The base's version may be part of it. */
+			x->covered += EXPORT_ENTRY_BYTES + 2 * node->old_size;
 			r = fn(x, (uint32_t)i);
+		}
+		if (r == 0)
+			r = check_size(x, 0);
 		/* The output is closed. */
 		if (r == 0 && x->sink.error)
 			break;

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #include "base/macros.h"
 #include "base/strbuf.h"
@@ -20,6 +21,7 @@ struct sink {
 	int fd;
 	int error; /* -errno */
 	size_t n;
+	uint64_t total; /* bytes so far */
 	char buf[SINK_SIZE];
 };
 
@@ -39,6 +41,7 @@ struct export
 	bool for_git;		  /* what git can apply, not what a person wants to see */
 	int left_out;		  /* changes that the format cannot hold */
 	int late_error;		  /* said at the end; the rest is written all the same */
+	uint64_t covered;	  /* bytes that the changes themselves have on the disk */
 	struct cordon_error *err;
 	struct sink sink;
 };
@@ -52,6 +55,16 @@ int export_walk(struct export *x, int (*fn)(struct export *x, uint32_t node));
 struct export *export_begin(struct cordon_workspace *ws, const char *const *paths, int fd,
 			    struct cordon_error *err);
 void export_end(struct export *x);
+
+/*
+ * Names that share a file, long paths and holes make an export larger than the workspace, which
+ * `limits.disk` bounds. It may be larger by this much.
+ */
+#define EXPORT_MORE_MAX ((uint64_t)256 << 20)
+#define EXPORT_ENTRY_BYTES 4096 /* what limits.disk counts for a file without content */
+
+/* @data bytes of @st are about to be written, as @out bytes. 0, or the error is set. */
+int export_cover(struct export *x, const struct stat *st, uint64_t data, uint64_t out);
 
 /* "cannot read 'path': ..." */
 int export_failed(struct export *x, const char *path, int sys_errno);

@@ -17,6 +17,7 @@
 #include "base/io.h"
 #include "base/textdiff.h"
 #include "workspace/export/export.h"
+#include "workspace/export/extents.h"
 
 #define TEXT_MAX ((uint64_t)16 << 20)	/* beyond, a file is treated as binary */
 #define BINARY_MAX ((uint64_t)64 << 20) /* the largest file in a patch for git */
@@ -82,6 +83,25 @@ static int too_large(struct export *x, const char *path, uint64_t size)
 	return r;
 }
 
+#define COVER_FAILED 1
+
+/* Counts the workspace's file; the base's are counted by their size. COVER_FAILED: error is set. */
+static int cover(struct export *x, int fd, const struct stat *st, bool is_new)
+{
+	struct extents map;
+	int r;
+
+	if (!is_new)
+		return 0;
+	r = extents_read(fd, (uint64_t)st->st_size, &map);
+	if (r < 0)
+		return r;
+	/* Lines and letters take a little more than the bytes they stand for. */
+	r = export_cover(x, st, 2 * map.bytes, (uint64_t)st->st_size);
+	extents_done(&map);
+	return r < 0 ? COVER_FAILED : 0;
+}
+
 static int load_file(struct export *x, struct walker *w, uint32_t node, const char *path,
 		     struct version *v)
 {
@@ -97,8 +117,12 @@ static int load_file(struct export *x, struct walker *w, uint32_t node, const ch
 	if (fd < 0)
 		return export_failed(x, path, -fd);
 	v->size = (uint64_t)st.st_size;
-	r = v->size > max ? -EFBIG : read_version(fd, max, v);
+	r = v->size > max ? -EFBIG : cover(x, fd, &st, w == &x->content);
+	if (r == 0)
+		r = read_version(fd, max, v);
 	close(fd);
+	if (r == COVER_FAILED)
+		return -x->err->code;
 	if (r == -EFBIG && x->for_git)
 		return too_large(x, path, v->size);
 	if (r < 0 && r != -EFBIG)

@@ -5,6 +5,9 @@
  *
  * Everything in it belongs to uid 0. Set-id bits, attributes, FIFOs, sockets and devices are left
  * out, and so are files whose name begins with ".wh.", which would mean a deletion.
+ *
+ * Files with holes are written as GNU tar does it ("PAX sparse 1.0"), which bsdtar and Python read,
+ * too: the content begins with a map, as text, of what is data.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +21,7 @@
 #include "base/io.h"
 #include "base/utf8.h"
 #include "workspace/export/export.h"
+#include "workspace/export/extents.h"
 
 #define BLOCK 512
 #define FILE_MAX ((uint64_t)8 << 30)
@@ -40,6 +44,8 @@ struct entry {
 	unsigned mode;
 	uint64_t size;
 	struct timespec mtime;
+	bool is_sparse;
+	uint64_t real_size; /* of a sparse one, with its holes */
 };
 
 static void put_padding(struct export *x, uint64_t size)
@@ -71,7 +77,8 @@ static void put_header(struct export *x, const struct entry *e)
 	int64_t mtime = e->mtime.tv_sec;
 	unsigned sum = 0;
 
-	set_text(h.name, sizeof(h.name), e->path);
+	/* A tar that does not know the format unpacks the map and the data there. */
+	set_text(h.name, sizeof(h.name), e->is_sparse ? "GNUSparseFile.0/file" : e->path);
 	set_octal(h.mode, sizeof(h.mode), e->mode);
 	set_octal(h.uid, sizeof(h.uid), 0);
 	set_octal(h.gid, sizeof(h.gid), 0);
@@ -154,6 +161,17 @@ static void add_mtime(struct strbuf *sb, const struct timespec *t)
 	add_record(sb, "mtime", text);
 }
 
+static void add_sparse(struct strbuf *sb, const struct entry *e)
+{
+	char size[24];
+
+	snprintf(size, sizeof(size), "%" PRIu64, e->real_size);
+	add_record(sb, "GNU.sparse.major", "1");
+	add_record(sb, "GNU.sparse.minor", "0");
+	add_record(sb, "GNU.sparse.name", e->path);
+	add_record(sb, "GNU.sparse.realsize", size);
+}
+
 static int put_pax(struct export *x, const struct entry *e)
 {
 	bool is_bytes = !is_utf8(e->path) || (e->target && !is_utf8(e->target));
@@ -163,7 +181,9 @@ static int put_pax(struct export *x, const struct entry *e)
 
 	if (is_bytes)
 		add_record(&sb, "hdrcharset", "BINARY");
-	if (!fits(e->path, sizeof(((struct header *)NULL)->name)))
+	if (e->is_sparse)
+		add_sparse(&sb, e);
+	else if (!fits(e->path, sizeof(((struct header *)NULL)->name)))
 		add_record(&sb, "path", e->path);
 	if (e->target && !fits(e->target, sizeof(((struct header *)NULL)->link)))
 		add_record(&sb, "linkpath", e->target);
@@ -198,34 +218,96 @@ static int put_entry(struct export *x, const struct entry *e)
 
 /* Files */
 
-/* Exactly @size bytes, whatever the file has meanwhile. 1 if it was another size. */
-static int put_content(struct export *x, int fd, uint64_t size)
+/* Exactly @len bytes from @at on, whatever the file has meanwhile. 1 if it had fewer. */
+static int put_bytes(struct export *x, int fd, uint64_t at, uint64_t len)
 {
 	static const char zeros[COPY_SIZE];
 	char buf[COPY_SIZE];
-	uint64_t left = size;
-	struct stat st;
+	bool is_short = false;
 
-	while (left && !x->sink.error) {
-		ssize_t n = read_full(fd, buf, left < sizeof(buf) ? (size_t)left : sizeof(buf));
+	while (len && !x->sink.error) {
+		size_t step = len < sizeof(buf) ? (size_t)len : sizeof(buf);
+		ssize_t n = is_short ? 0 : read_full_at(fd, buf, step, (off_t)at);
 
 		if (n < 0)
 			return (int)n;
-		if (n == 0)
-			break;
 		sink_add(&x->sink, buf, (size_t)n);
-		left -= (uint64_t)n;
+		sink_add(&x->sink, zeros, step - (size_t)n);
+		is_short = is_short || (size_t)n < step;
+		at += step;
+		len -= step;
 	}
-	for (uint64_t n = left; n && !x->sink.error;) {
-		size_t step = n < sizeof(zeros) ? (size_t)n : sizeof(zeros);
+	return is_short;
+}
 
-		sink_add(&x->sink, zeros, step);
-		n -= step;
+/* The map, in lines: how many pieces, then offset and length of each. It ends at the file's end. */
+static void make_map(const struct extents *map, uint64_t size, struct strbuf *sb)
+{
+	static const char zeros[BLOCK];
+	const struct extent *last = map->n ? &map->v[map->n - 1] : NULL;
+	bool has_end = last && last->start + last->len == size;
+
+	strbuf_printf(sb, "%zu\n", map->n + !has_end);
+	for (size_t i = 0; i < map->n; i++)
+		strbuf_printf(sb, "%" PRIu64 "\n%" PRIu64 "\n", map->v[i].start, map->v[i].len);
+	if (!has_end)
+		strbuf_printf(sb, "%" PRIu64 "\n0\n", size);
+	strbuf_add(sb, zeros, (BLOCK - sb->len % BLOCK) % BLOCK);
+}
+
+/* The header and the data. 1 if the file changed meanwhile. */
+static int put_pieces(struct export *x, int fd, struct entry *e, const struct extents *map,
+		      const struct strbuf *text)
+{
+	uint64_t real_size = e->size;
+	struct stat st;
+	int r;
+
+	e->is_sparse = text->len > 0;
+	e->real_size = real_size;
+	if (e->is_sparse)
+		e->size = text->len + map->bytes;
+	r = put_entry(x, e);
+	if (r < 0)
+		return r;
+	if (text->len > 0)
+		sink_add(&x->sink, text->data, text->len);
+	for (size_t i = 0; i < map->n && r >= 0; i++) {
+		int more = put_bytes(x, fd, map->v[i].start, map->v[i].len);
+
+		r = more < 0 ? export_failed(x, e->path, -more) : r | more;
 	}
-	put_padding(x, size);
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	return left || (uint64_t)st.st_size != size;
+	put_padding(x, e->size);
+	if (r >= 0 && (fstat(fd, &st) < 0 || (uint64_t)st.st_size != real_size))
+		r = 1;
+	return r;
+}
+
+static int put_content(struct export *x, int fd, struct entry *e, const struct stat *st)
+{
+	struct strbuf text = STRBUF_INIT;
+	struct extents map;
+	int r = extents_read(fd, e->size, &map);
+
+	if (r == -EFBIG) {
+		r = cordon_err(x->err, CORDON_E_PATH, 0,
+			       "'%s' has more holes than are written to an archive", e->path);
+		cordon_err_hint(x->err, "name the paths to export, without this file");
+		return r;
+	}
+	if (r < 0)
+		return export_failed(x, e->path, -r);
+	if (map.bytes < e->size)
+		make_map(&map, e->size, &text);
+	if (text.failed)
+		r = cordon_err(x->err, CORDON_E_NOMEM, 0, "out of memory");
+	else
+		r = export_cover(x, st, map.bytes, map.bytes);
+	if (r == 0)
+		r = put_pieces(x, fd, e, &map, &text);
+	strbuf_done(&text);
+	extents_done(&map);
+	return r;
 }
 
 static int put_file(struct export *x, uint32_t node)
@@ -249,18 +331,14 @@ static int put_file(struct export *x, uint32_t node)
 		cordon_err_hint(x->err, "name the paths to export, without this file");
 		return r;
 	}
-	r = put_entry(x, &e);
-	if (r == 0) {
-		r = put_content(x, fd, e.size);
-		if (r < 0)
-			r = export_failed(x, path, -r);
-		else if (r > 0)
-			/* The archive stays readable; the error is reported at its end. */
-			x->late_error = cordon_err(x->err, CORDON_E_STATE, 0,
-						   "'%s' changed while it was read", path);
-		r = r < 0 ? r : 0;
-	}
+	r = put_content(x, fd, &e, &st);
 	close(fd);
+	if (r > 0) {
+		/* The archive stays readable; the error is reported at its end. */
+		x->late_error = cordon_err(x->err, CORDON_E_STATE, 0,
+					   "'%s' changed while it was read", path);
+		r = 0;
+	}
 	return r;
 }
 
