@@ -90,9 +90,15 @@ static void try_query(const uint8_t *data, size_t size)
 	}
 }
 
+static void check_alias(void *arg, const char *alias)
+{
+	check(++*(unsigned *)arg <= 17 && (!alias || alias[0]));
+}
+
 static void try_response(const uint8_t *data, size_t size, enum dns_type type)
 {
 	struct dns_response got;
+	unsigned n_aliases = 0;
 	uint16_t id = size < 2 ? 0 : (uint16_t)(data[0] << 8 | data[1]);
 
 	if (dns_read_response(data, size, id, "www.example.com", type, &got) < 0)
@@ -101,6 +107,8 @@ static void try_response(const uint8_t *data, size_t size, enum dns_type type)
 	check(got.ttl <= INT32_MAX && (got.rcode == DNS_NOERROR || got.n_addrs == 0));
 	for (size_t i = 0; i < got.n_addrs; i++)
 		check(type == DNS_AAAA || !got.addrs[i].is_v6);
+	if (got.n_addrs > 0)
+		dns_read_aliases(data, size, "www.example.com", check_alias, &n_aliases);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

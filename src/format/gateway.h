@@ -99,6 +99,7 @@ enum gateway_reason {
 	GATEWAY_R_BYTES,       /* max_bytes */
 	GATEWAY_R_NAMES,       /* too many different names */
 	GATEWAY_R_PROXY,       /* level landlock: no request that a proxy understands */
+	GATEWAY_R_ALIAS,       /* the name is an alias of one that net.deny covers */
 	GATEWAY_R_MAX
 };
 

@@ -166,6 +166,10 @@ bool admit_addresses(struct gateway *g, struct conn *c)
 		conn_refuse(g, c, GATEWAY_R_SPECIAL, net_addr_format(&c->addr, text));
 		return false;
 	}
+	if (name->n_addrs && name_is_denied(g, name, c->port)) {
+		conn_refuse(g, c, GATEWAY_R_ALIAS, name->denied.text);
+		return false;
+	}
 	for (unsigned i = 0; i < name->n_addrs; i++) {
 		if (address_is_allowed(g, &name->addrs[i], c->port))
 			c->dial.addrs[c->dial.n_addrs++] = name->addrs[i];

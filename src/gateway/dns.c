@@ -99,15 +99,20 @@ static void answer_reverse(struct gateway *g, struct question *q, const struct n
 }
 
 /* Can the name be reached at all: on a port it is allowed on, at an address that is acceptable? */
-static enum net_verdict check_addresses(struct gateway *g, const struct name *name)
+static enum net_verdict check_addresses(struct gateway *g, const struct name *name,
+					bool *ret_is_alias)
 {
 	enum net_verdict verdict = NET_SPECIAL;
 
+	/* Unless there is a port on which it is none. */
+	*ret_is_alias = name->denied.ports != 0;
 	for (uint32_t p = 0; p < g->config->n_ports; p++) {
 		uint16_t port = g->config->ports[p];
 
-		if (net_judge_name(&g->rules, name->text, port) != NET_ALLOWED)
+		if (net_judge_name(&g->rules, name->text, port) != NET_ALLOWED ||
+		    name_is_denied(g, name, port))
 			continue;
+		*ret_is_alias = false;
 		for (size_t i = 0; i < name->n_addrs; i++) {
 			verdict = net_judge_resolved(&g->rules, &name->addrs[i], port);
 			if (verdict == NET_ALLOWED)
@@ -122,12 +127,18 @@ static void resolved(struct gateway *g, void *arg, struct name *name)
 	struct question *q = arg;
 	struct net_addr addrs[2];
 	enum net_verdict verdict;
+	bool is_alias;
 
 	if (name->rcode != DNS_NOERROR || name->n_addrs == 0) {
 		answer_code(g, q, (enum dns_rcode)name->rcode);
 		return;
 	}
-	verdict = check_addresses(g, name);
+	verdict = check_addresses(g, name, &is_alias);
+	if (is_alias) {
+		deny(g, GATEWAY_R_ALIAS, name->text, 0, name->denied.text);
+		answer_code(g, q, DNS_REFUSED);
+		return;
+	}
 	if (verdict != NET_ALLOWED) {
 		char text[NET_ADDR_TEXT_MAX];
 

@@ -136,6 +136,12 @@ void count_bytes(struct gateway *g, bool is_in, uint64_t n);
 uint64_t bytes_left(const struct gateway *g);
 enum gateway_reason reason_of(enum net_verdict verdict);
 
+/* A name that is an alias of one that net.deny covers, on these of config.ports[]. */
+struct denied_alias {
+	uint64_t ports; /* a bit for each; 0 = it is not */
+	char text[64];	/* that name, perhaps cut */
+};
+
 /* names.c: which address stands for which name */
 struct name {
 	char text[NET_NAME_MAX + 1];
@@ -144,11 +150,15 @@ struct name {
 	uint64_t fresh_until_ns;
 	uint8_t rcode, n_addrs;
 	struct net_addr addrs[16];
+	struct denied_alias denied;
 };
 struct name *name_find(const char *text);		    /* NULL if it has no address yet */
 struct name *name_add(struct gateway *g, const char *text); /* or finds it; NULL = table full */
 struct name *name_of(const struct net_addr *addr); /* NULL if the address stands for none */
 void name_address(const struct name *name, bool is_v6, struct net_addr *ret);
+
+/* Is it an alias of a name that is denied on that port? */
+bool name_is_denied(const struct gateway *g, const struct name *name, uint16_t port);
 
 /* resolve.c: from a name to addresses, by the host's resolver configuration */
 long resolve_setup(void); /* reads the configuration: before anything is confined */

@@ -86,3 +86,12 @@ void name_address(const struct name *name, bool is_v6, struct net_addr *ret)
 	b[2] = (uint8_t)(number >> 8);
 	b[3] = (uint8_t)number;
 }
+
+bool name_is_denied(const struct gateway *g, const struct name *name, uint16_t port)
+{
+	for (uint32_t i = 0; i < g->config->n_ports; i++) {
+		if (g->config->ports[i] == port)
+			return name->denied.ports >> i & 1;
+	}
+	return name->denied.ports != 0;
+}

@@ -55,6 +55,7 @@ static void set_failed(struct name *name, enum dns_rcode rcode)
 	name->rcode = (uint8_t)rcode;
 	name->n_addrs = 0;
 	name->fresh_until_ns = 0;
+	name->denied.ports = 0;
 }
 
 /* Calls those that wait for a lookup that is over. */
@@ -166,6 +167,13 @@ static enum dns_rcode rcode_of(const struct lookup *l)
 	return a == DNS_NOERROR && b == DNS_NOERROR ? DNS_NOERROR : DNS_SERVFAIL;
 }
 
+static void add_denied(struct denied_alias *ret, const struct denied_alias *more)
+{
+	if (ret->ports == 0)
+		memcpy(ret->text, more->text, sizeof(ret->text));
+	ret->ports |= more->ports;
+}
+
 static void keep_addresses(struct gateway *g, struct lookup *l)
 {
 	static const struct dns_response none;
@@ -173,8 +181,14 @@ static void keep_addresses(struct gateway *g, struct lookup *l)
 	struct name *name = l->name;
 	uint32_t ttl = TTL_MAX;
 
+	memset(&name->denied, 0, sizeof(name->denied));
+	/* By the search list: the name that it stands for. */
+	if (!net_name_equal(name->text, l->asked))
+		note_alias(g, &name->denied, l->asked);
 	for (int i = V4; i <= V6; i++) {
 		found[i] = has_addrs(&l->asks[i]) ? &l->asks[i].response : &none;
+		if (found[i]->n_addrs > 0)
+			add_denied(&name->denied, &l->asks[i].denied);
 		if (found[i]->n_addrs > 0 && found[i]->ttl < ttl)
 			ttl = found[i]->ttl;
 	}
@@ -314,6 +328,7 @@ static bool is_known(struct gateway *g, struct name *name)
 		memcpy(name->addrs, addrs, n * sizeof(addrs[0]));
 	}
 	name->rcode = DNS_NOERROR;
+	name->denied.ports = 0;
 	name->n_addrs = (uint8_t)n;
 	name->fresh_until_ns = g->now_ns + TTL_HOSTS * SECOND;
 	return true;

@@ -89,6 +89,7 @@ struct ask {
 	bool is_plain;	/* without EDNS */
 	bool was_heard; /* some server said something */
 	struct dns_response response;
+	struct denied_alias denied; /* of the names that it is an alias of */
 };
 
 extern struct resolve_conf resolve_conf;
@@ -98,6 +99,8 @@ extern struct hosts resolve_hosts;
 void ask_start(struct gateway *g, struct ask *ask, const char *name);
 void ask_stop(struct gateway *g, struct ask *ask);
 void ask_expire(struct gateway *g, struct ask *ask);
+/* Adds what net.deny says of @alias; NULL: a name that no rule can be compared with. */
+void note_alias(const struct gateway *g, struct denied_alias *ret, const char *alias);
 /* Called by an ask whose state may have changed, as the last thing it does. */
 void lookup_step(struct gateway *g, struct lookup *lookup);
 

@@ -10,6 +10,8 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 
+#include "bare/text.h"
+
 #define DNS_PORT 53
 #define WRONG_MAX 32 /* answers that do not match; a server that sends more is given up */
 #define OPT_SIZE 11
@@ -150,10 +152,41 @@ static void take_response(struct gateway *g, struct ask *ask)
 	}
 }
 
-static int read_response(struct ask *ask, const uint8_t *msg, size_t len)
+void note_alias(const struct gateway *g, struct denied_alias *ret, const char *alias)
 {
-	return dns_read_response(msg, len, ask->id, ask->name, ask->is_v6 ? DNS_AAAA : DNS_A,
-				 &ask->response);
+	uint64_t before = ret->ports;
+
+	for (uint32_t i = 0; i < g->config->n_ports; i++) {
+		if (alias ? net_judge_name(&g->rules, alias, g->config->ports[i]) == NET_DENIED
+			  : g->rules.n_deny > 0)
+			ret->ports |= (uint64_t)1 << i;
+	}
+	if (before == 0 && ret->ports)
+		append_text(ret->text, 0, sizeof(ret->text), alias ? alias : "an odd name");
+}
+
+struct alias_reader {
+	struct gateway *g;
+	struct ask *ask;
+};
+
+static void read_alias(void *arg, const char *alias)
+{
+	const struct alias_reader *reader = arg;
+
+	note_alias(reader->g, &reader->ask->denied, alias);
+}
+
+static int read_response(struct gateway *g, struct ask *ask, const uint8_t *msg, size_t len)
+{
+	struct alias_reader reader = { g, ask };
+	int r = dns_read_response(msg, len, ask->id, ask->name, ask->is_v6 ? DNS_AAAA : DNS_A,
+				  &ask->response);
+
+	memset(&ask->denied, 0, sizeof(ask->denied));
+	if (r == 0 && ask->response.n_addrs > 0)
+		dns_read_aliases(msg, len, ask->name, read_alias, &reader);
+	return r;
 }
 
 static void read_udp(struct gateway *g, struct ask *ask)
@@ -165,7 +198,7 @@ static void read_udp(struct gateway *g, struct ask *ask)
 		return;
 	if (r < 0)
 		next_server(g, ask); /* an ICMP message says that nothing listens there */
-	else if (read_response(ask, msg, (size_t)r) == 0)
+	else if (read_response(g, ask, msg, (size_t)r) == 0)
 		take_response(g, ask);
 	else if (++ask->n_wrong > WRONG_MAX)
 		next_server(g, ask);
@@ -182,7 +215,7 @@ static void read_tcp(struct gateway *g, struct ask *ask)
 		if (want > 2 + DNS_MESSAGE_MAX)
 			break;
 		if (want > 2 && ask->frame_len == want) {
-			if (read_response(ask, ask->frame + 2, want - 2) < 0)
+			if (read_response(g, ask, ask->frame + 2, want - 2) < 0)
 				break;
 			take_response(g, ask);
 			return;

@@ -69,6 +69,7 @@ static const struct {
 	[GATEWAY_R_RATE] = { "net.allow", "too many connections in a second" },
 	[GATEWAY_R_BYTES] = { "net.max", "the bytes were used up" },
 	[GATEWAY_R_NAMES] = { "net.allow", "too many different names" },
+	[GATEWAY_R_ALIAS] = { "net.deny", "an alias of a name that is denied" },
 	[GATEWAY_R_PROXY] = { "net.allow", "not a request that a proxy understands" },
 };
 

@@ -86,4 +86,9 @@ struct dns_response {
 int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *name,
 		      enum dns_type type, struct dns_response *ret);
 
+/* Calls @each with every name that @name is an alias of, from one to the next, in a message that
+ * dns_read_response() has taken; with NULL for one that cannot be written as text. */
+void dns_read_aliases(const uint8_t *msg, size_t len, const char *name,
+		      void (*each)(void *arg, const char *alias), void *arg);
+
 #endif

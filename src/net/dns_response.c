@@ -194,3 +194,40 @@ int dns_read_response(const uint8_t *msg, size_t len, uint16_t id, const char *n
 		ret->rcode = DNS_SERVFAIL;
 	return read_answers(&s, &asked, type, ret);
 }
+
+/* False if that would not be the same name for those who read it. */
+static bool write_text(const struct dns_name *wire, char ret[DNS_NAME_WIRE_MAX])
+{
+	size_t n = 0;
+
+	for (size_t pos = 0; wire->bytes[pos] != 0; pos += wire->bytes[pos] + 1u) {
+		if (n > 0)
+			ret[n++] = '.';
+		for (size_t i = 1; i <= wire->bytes[pos]; i++) {
+			char c = (char)wire->bytes[pos + i];
+
+			if (c <= ' ' || c > '~' || c == '.')
+				return false;
+			ret[n++] = c;
+		}
+	}
+	ret[n] = '\0';
+	return n > 0;
+}
+
+void dns_read_aliases(const uint8_t *msg, size_t len, const char *name,
+		      void (*each)(void *arg, const char *alias), void *arg)
+{
+	struct sections s = { .msg = msg, .len = len, .n_answers = be16_get(msg + 6) };
+	char text[DNS_NAME_WIRE_MAX];
+	struct dns_response ignored;
+	struct dns_name at, asked;
+
+	if (dns_name_encode(name, &at) < 0 ||
+	    dns_name_read(msg, len, DNS_HEADER_LEN, false, &asked, &s.answers) < 0)
+		return;
+	s.answers += 4;
+	ignored.ttl = 0;
+	for (unsigned i = 0; i <= CNAMES_MAX && follow(&s, &at, &ignored) > 0; i++)
+		each(arg, write_text(&at, text) ? text : NULL);
+}

@@ -4,7 +4,7 @@
 import ipaddress
 
 import pytest
-from rig import allow, deny, net_denials, told_of, zone
+from rig import allow, deny, net_denials, refused, told_of, zone
 
 NOERROR, SERVFAIL, NXDOMAIN, REFUSED = 0, 2, 3, 5
 POOL, POOL6 = ipaddress.ip_network("198.18.0.0/15"), ipaddress.ip_network("fc00::/7")
@@ -196,6 +196,40 @@ def test_deny_also_holds_for_addresses_of_names(home, net):
     got = home.within([*allow("example.com", "v4only.example"), *deny("93.184.216.41")], http("v4only.example"), http("example.com"))
     assert ["error" in r for r in got["results"]] == [True, False]
     assert told_of(got) == {"v4only.example"} and {d["rule"] for d in net_denials(got)} == {"net.deny"}, got["denials"]
+
+
+ALIASES = {  # the name, what is denied, the name in the way
+    "direct": ("to-evil.example", "evil.example", "evil.example"),
+    "below": ("far-from-evil.example", "*.evil.example", "sub.evil.example"),
+    "in the middle": ("past-evil.example", "left-evil.example", "left-evil.example"),
+    "upper case": ("to-evil.example", "EVIL.example", "evil.example"),
+}
+
+
+@pytest.mark.parametrize("via", [None, "proxy", "connect", "socks"])
+@pytest.mark.parametrize("case", ALIASES)
+def test_an_alias_of_a_denied_name(home, net, case, via):
+    """Along the whole chain, also where it leads on to another name."""
+    name, rule, alias = ALIASES[case]
+    level = "landlock" if via else "namespaces"
+    home.control(http(name))
+    got = home.within(allow(name), http(name, via=via), level=level)
+    assert "error" not in got["results"][0], "without the rule to deny it is reached"
+    assert len(net.arrived()) == 2
+    got = home.within([*allow(name), *deny(rule)], http(name, via=via), level=level)
+    assert "error" in got["results"][0] and net.arrived() == []
+    target = name if via is None else name + ":80"
+    told = [(d["what"], d["target"], d["rule"], d["fix"]) for d in net_denials(got)]
+    what = "resolve" if via is None else "connect"
+    assert told == [(what, f"{target} (an alias of a name that is denied: {alias})", "net.deny", None)]
+
+
+def test_an_alias_of_a_name_that_is_denied_on_one_port(home, net):
+    rules = [*allow("to-evil.example:80,8080"), *deny("evil.example:80")]
+    got = home.within(rules, http("to-evil.example"), http("to-evil.example", 8080))
+    assert ["error" in r for r in got["results"]] == [True, False], got
+    assert [c["port"] for c in net.arrived()] == [8080]
+    assert refused(got, "connect", "to-evil.example:80 (an alias of a name that is denied: evil.example)", "net.deny")
 
 
 def test_a_mixed_answer(home, net):

@@ -246,6 +246,8 @@ static void set_rule(struct net_rule *rule, const char *text, bool is_deny)
 	CHECK(net_rule_parse(text, is_deny, rule, &why, &hint) == 0);
 }
 
+static const struct gateway_config config = { .n_ports = 2, .ports = { 80, 443 } };
+
 static struct name *set_up(const char *name, const char *conf, const char *hosts)
 {
 	memset(lookups, 0, sizeof(lookups));
@@ -259,6 +261,7 @@ static struct name *set_up(const char *name, const char *conf, const char *hosts
 	set_rule(&allow[2], "b.named", false);
 	set_rule(&deny_rule, "*.secret", true);
 	g.rules = (struct net_rules){ allow, &deny_rule, 3, 1 };
+	g.config = &config;
 	g.now_ns = 1000 * SECOND;
 	g.wake_ns = NEVER;
 	resolve_conf_read(conf, strlen(conf), &resolve_conf);
