@@ -234,6 +234,8 @@ void supervise(struct init *in)
 		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
 			end_tree(in);
 		next = watch_tick(in);
+		if (!in->watch_error)
+			in->watch_error = broker_tasks_error();
 		if (in->watch_error)
 			end_unwatched(in);
 		if (in->report.limit != CONTROL_LIMIT_NONE &&

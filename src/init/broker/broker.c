@@ -194,6 +194,11 @@ int broker_refused_tasks(void)
 	return __atomic_load_n(&broker.tasks_refused, __ATOMIC_SEQ_CST);
 }
 
+long broker_tasks_error(void)
+{
+	return __atomic_load_n(&broker.tasks_error, __ATOMIC_SEQ_CST);
+}
+
 void broker_stop(void)
 {
 	__atomic_store_n(&broker.stopping, 1, __ATOMIC_SEQ_CST);

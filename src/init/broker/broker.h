@@ -15,6 +15,7 @@ long broker_send_fd(int socket_fd, int fd);
 void broker_release(void);    /* once that process has sent it */
 void broker_shut_tasks(void); /* from now on the tree makes no new task, if it has to ask */
 int broker_refused_tasks(void);
-void broker_stop(void); /* returns when nothing will be changed any more */
+long broker_tasks_error(void); /* new tasks cannot be counted, so the run must end */
+void broker_stop(void);	       /* returns when nothing will be changed any more */
 
 #endif

@@ -70,6 +70,7 @@ struct broker {
 	uint64_t tasks_max;  /* of the tree, where new tasks are asked for */
 	int tasks_shut;	     /* set by the main thread: allow no more */
 	int tasks_refused;   /* set by the thread */
+	long tasks_error;    /* set by the thread: the tree cannot be counted */
 	uint32_t n_roots;
 	struct broker_root *roots; /* room for BROKER_ROOTS_MAX */
 };

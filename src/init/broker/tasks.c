@@ -17,6 +17,7 @@
 #include <linux/errno.h>
 
 #include "bare/wait.h"
+#include "init/broker/broker.h"
 #include "init/broker/parts.h"
 #include "init/procfs.h"
 #include "init/tree.h"
@@ -83,7 +84,8 @@ static uint64_t count_coming(const struct broker *b, uint64_t now)
 	return now - tasks.lost_ns > RECENT_NS ? n : b->tasks_max;
 }
 
-static uint64_t find_room(const struct broker *b)
+/* Where the tree cannot be counted at all the run must end: *ret_error says why. */
+static uint64_t find_room(const struct broker *b, long *ret_error)
 {
 	for (int i = 0; i < TRIES && !__atomic_load_n(&b->tasks_shut, __ATOMIC_SEQ_CST); i++) {
 		uint64_t coming = count_coming(b, now_ns());
@@ -91,6 +93,7 @@ static uint64_t find_room(const struct broker *b)
 
 		if (n >= 0 && (uint64_t)n + coming < b->tasks_max)
 			return b->tasks_max - (uint64_t)n - coming;
+		*ret_error = n < 0 && n != -EAGAIN ? n : 0;
 		if (n >= 0 && (uint64_t)n >= b->tasks_max)
 			return 0;
 		sleep_ns(MS);
@@ -100,13 +103,19 @@ static uint64_t find_room(const struct broker *b)
 
 long broker_new_task(struct broker *b, int tid)
 {
+	long error = 0;
+
 	forget(tid);
 	if (tasks.room == 0)
-		tasks.room = find_room(b);
-	if (tasks.room == 0) {
+		tasks.room = find_room(b, &error);
+	if (tasks.room == 0 && error) {
+		__atomic_store_n(&b->tasks_error, error, __ATOMIC_SEQ_CST);
+		broker_shut_tasks();
+	} else if (tasks.room == 0) {
 		__atomic_store_n(&b->tasks_refused, 1, __ATOMIC_SEQ_CST);
-		return -EAGAIN;
 	}
+	if (tasks.room == 0)
+		return -EAGAIN;
 	tasks.room--;
 	note(tid, now_ns());
 	return BROKER_GO_ON;
