@@ -45,6 +45,7 @@ enum plan_op_type {
 #define PLAN_IDENTITY 0x10u /* the object must have the given dev and ino */
 #define PLAN_DEVICE 0x20u   /* a device node: without nodev */
 #define PLAN_REUSED 0x40u   /* `dst` lies where earlier runs wrote: no link on the way to it */
+#define PLAN_IF_THERE 0x100u   /* RULE: nothing is granted if the object is gone or another one */
 #define PLAN_PRIVATE_DIR 0x80u /* `src` belongs to the run: no id mapping; its usage counts */
 
 struct plan_op {

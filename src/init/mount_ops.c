@@ -404,6 +404,8 @@ static long op_rule(struct init *in, const struct plan_op *op)
 {
 	long r, src = open_source(in, op);
 
+	if ((src == -ENOENT || src == -ESTALE) && (op->flags & PLAN_IF_THERE))
+		return 0;
 	if (src < 0)
 		return src;
 	r = landlock_add(in, (int)src, op->access);

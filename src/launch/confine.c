@@ -221,6 +221,8 @@ static int add_rule(const struct plan_header *h, const struct plan_op *op, int r
 	CLEANUP(close_fd) int fd = open_object(h, op);
 	const struct path_beneath_attr attr = { op->access, fd };
 
+	if ((fd == -ENOENT || fd == -ESTALE) && (op->flags & PLAN_IF_THERE))
+		return 0;
 	if (fd < 0 || op->access == 0)
 		return fd < 0 ? fd : 0;
 	return (int)sys_call(__NR_landlock_add_rule, (uint64_t)ruleset_fd, RULE_PATH_BENEATH,

@@ -87,6 +87,26 @@ bool plan_is_denied(const struct build *b, const char *path)
 
 /* Level landlock from here on. */
 
+int plan_leave_out(struct build *b, const char *path)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < b->n_grants; i++) {
+		struct grant *g = b->grants[i];
+
+		if (g->is_dropped || !path_is_within(g->real, path))
+			continue;
+		/* It cannot be granted itself. */
+		if (!plan_is_below(g->real, path))
+			g->is_dropped = true;
+		r = plan_note(b,
+			      "'%s' is granted name by name: what Cordon keeps in it is left "
+			      "out, and it cannot be listed",
+			      g->typed);
+	}
+	return r == 0 ? plan_mark(b, path, MARK_MASK, false) : r;
+}
+
 static bool contains_denied(const struct build *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_marks; i++) {
@@ -94,6 +114,21 @@ static bool contains_denied(const struct build *b, const char *path)
 			return true;
 	}
 	return false;
+}
+
+/* Grants one of many names, unless it is gone by now. */
+static int grant_entry(struct build *b, const char *path, int origin)
+{
+	size_t n = b->n_grants;
+	struct grant *g;
+	int r = plan_add_grant(b, path, origin, false, &g);
+
+	if (r == 0)
+		g->is_listed |= b->n_grants > n; /* and was not granted by itself */
+	if (r != -CORDON_E_PATH || !b->err || b->err->sys_errno != ENOENT)
+		return r;
+	memset(b->err, 0, sizeof(*b->err));
+	return 0;
 }
 
 /* Grants what lies in @dir without the denied names. Queues directories it has to look into. */
@@ -112,20 +147,23 @@ static int grant_entries(struct build *b, const char *dir_path, int origin, stru
 
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
-		if ((*left)-- == 0)
-			return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-					  "'%s' has too many entries to deny one of them at level "
-					  "landlock",
-					  dir_path);
+		if ((*left)-- == 0) {
+			cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+				   "'%s' has too many entries to leave one of them out at level "
+				   "landlock",
+				   dir_path);
+			return cordon_err_hint(b->err, "grant the names in it that are needed");
+		}
 		path = plan_join(b, dir_path, entry->d_name);
 		if (!path)
 			return plan_nomem(b);
-		if (plan_is_denied(b, path) || plan_resolve(b, path, &res) < 0 || res.n_links > 0)
+		if (plan_is_denied(b, path) || plan_is_scratch(entry->d_name) ||
+		    plan_resolve(b, path, &res) < 0 || res.n_links > 0)
 			continue;
 		if (contains_denied(b, path))
 			r = plan_list_add(b, queue, path);
 		else if (S_ISDIR(res.st.st_mode) || S_ISREG(res.st.st_mode))
-			r = plan_add_grant(b, path, origin, false, NULL);
+			r = grant_entry(b, path, origin);
 	}
 	return r;
 }

@@ -484,6 +484,8 @@ int plan_collect_grants(struct build *b)
 		r = plan_hide_store(b);
 	if (r == 0)
 		r = plan_hide_private(b);
+	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
+		r = plan_hide_scratch(b);
 	return r;
 }
 
@@ -534,9 +536,14 @@ static int check_start_dir(struct build *b)
 
 static int check_not_denied(struct build *b)
 {
+	const struct grant *g = plan_grant_of(b, b->start_dir, false);
+
 	for (size_t i = 0; i < b->n_marks; i++) {
 		const struct mark *m = &b->marks[i];
 
+		/* A copy of the workspace lies where workspaces are kept. */
+		if (g && g->is_workspace && plan_is_below(m->path, g->real))
+			continue;
 		if (m->kind == MARK_MASK && path_is_within(m->path, b->start_dir))
 			return cordon_err(b->err, CORDON_E_PATH, 0,
 					  "cannot start in '%s': it is denied", b->start_dir);

@@ -60,7 +60,8 @@ struct grant {
 	int origin;
 	bool write, is_dir, is_dropped;
 	bool is_workspace;
-	bool is_exec; /* a file of the allow-list of programs */
+	bool is_listed; /* one of many names in a directory, which may be gone soon */
+	bool is_exec;	/* a file of the allow-list of programs */
 	mode_t type;
 	dev_t dev;
 	ino_t ino;
@@ -216,6 +217,8 @@ int plan_split_tree(struct build *b, const char *tree, unsigned step_type);
 /* plan_deny.c */
 int plan_apply_deny(struct build *b);
 int plan_expand_for_landlock(struct build *b);
+/* Level landlock: read grants around @path, which is Cordon's own, are granted without it. */
+int plan_leave_out(struct build *b, const char *path);
 
 /* plan_protect.c */
 int plan_apply_protect(struct build *b);
@@ -244,6 +247,10 @@ int plan_private_steps(struct build *b);
 void plan_private_mark(struct build *b);
 int plan_private_rules(struct build *b);
 int plan_hide_private(struct build *b);
+/* Level landlock: the directories of runs in /tmp, this one's and others'. */
+int plan_hide_scratch(struct build *b);
+/* Is it the name of a private directory of a run at level landlock? */
+bool plan_is_scratch(const char *name);
 /* Does @path, as the command says it, lie in what is kept? 1 = yes: *ret_rest is the part of it
  * below *ret_dir. */
 int plan_in_private(const struct build *b, const char *path,

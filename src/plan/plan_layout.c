@@ -343,6 +343,7 @@ int plan_layout_rules(struct build *b)
 		if (!step)
 			return plan_nomem(b);
 		set_identity(step, g);
+		step->op.flags |= g->is_listed ? PLAN_IF_THERE : 0;
 		step->op.access = grant_rights(b, g);
 	}
 	return 0;

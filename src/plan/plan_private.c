@@ -22,6 +22,9 @@
 
 #define TMP "/tmp"
 #define VAR_TMP "/var/tmp"
+/* As launch/scratch.c makes them; and with the user's id, where the Python package keeps sandboxes
+ * if there is no home. */
+#define SCRATCH_PREFIX "cordon-"
 
 static bool is_kept(const struct build *b, const char *place)
 {
@@ -142,6 +145,40 @@ int plan_hide_private(struct build *b)
 		       "level landlock cannot keep the private directory '%s' out of a write grant",
 		       p->dir);
 	cordon_err_hint(b->err, "grant what lies beside it, or take a private directory elsewhere");
+	return r;
+}
+
+bool plan_is_scratch(const char *name)
+{
+	const char *rest = name + strlen(SCRATCH_PREFIX);
+
+	return strncmp(name, SCRATCH_PREFIX, strlen(SCRATCH_PREFIX)) == 0 && *rest &&
+	       rest[strspn(rest, "0123456789abcdef")] == '\0';
+}
+
+/*
+ * Each run has a directory of its own in /tmp, of the same user. Landlock knows no exceptions:
+ * where /tmp is granted for reading it is granted name by name, without these and without what is
+ * made later.
+ */
+int plan_hide_scratch(struct build *b)
+{
+	struct resolved res;
+	const char *name;
+	int r;
+
+	if (plan_resolve(b, TMP, &res) < 0 || !plan_grant_of(b, res.real, false))
+		return 0;
+	/* One that cannot be there stands for all of them. */
+	name = plan_join(b, res.real, SCRATCH_PREFIX);
+	if (!name)
+		return plan_nomem(b);
+	if (!plan_grant_of(b, res.real, true))
+		return plan_leave_out(b, name);
+	r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		       "level landlock cannot keep the private directories of other runs out of a "
+		       "write grant of '" TMP "'");
+	cordon_err_hint(b->err, "grant a directory in it; TMPDIR is one of the run's own");
 	return r;
 }
 

@@ -10,7 +10,7 @@
 
 #define OP_FLAGS                                                                                   \
 	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE |      \
-	 PLAN_REUSED | PLAN_PRIVATE_DIR)
+	 PLAN_REUSED | PLAN_PRIVATE_DIR | PLAN_IF_THERE)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
 	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES | PLAN_ASK_TASKS | PLAN_MUST_ASK)

@@ -200,6 +200,28 @@ static int reserve_store(struct build *b, const struct resolved *res)
 	return name ? plan_mark_missing(b, name, MARK_MASK, "") : plan_nomem(b);
 }
 
+/*
+ * Landlock knows no exceptions. A read grant around it is granted name by name, without it; nor is
+ * it granted if it is made during the run. A guest that writes there controls later commits and
+ * runs.
+ */
+static int hide_by_rules(struct build *b, const char *path, const struct resolved *res)
+{
+	const char *name = res->missing ? plan_first_missing(b, res) : res->real;
+
+	if (!name)
+		return plan_nomem(b);
+	if (!plan_grant_of(b, res->real, true))
+		return plan_leave_out(b, name);
+	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		   "level landlock cannot keep '%s', where workspaces and private directories are "
+		   "kept, out of a write grant",
+		   path);
+	cordon_err_hint(b->err,
+			"grant what lies beside it, or set XDG_STATE_HOME to another place");
+	return -CORDON_E_UNSUPPORTED;
+}
+
 /* 1 = @path lies in a grant, and is hidden now. */
 static int hide(struct build *b, const char *path)
 {
@@ -208,22 +230,13 @@ static int hide(struct build *b, const char *path)
 
 	if (plan_resolve(b, path, &res) < 0 || !plan_grant_of(b, res.real, false))
 		return 0;
-	if (b->in->level == PLAN_LEVEL_NAMESPACES) {
-		r = res.missing ? reserve_store(b, &res)
-				: plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
-		return r < 0 ? r : 1;
-	}
-	/* Landlock knows no exceptions. Reading is bad enough; a guest that writes there controls
-	 * later commits and runs. */
-	if (res.missing || !plan_grant_of(b, res.real, true))
-		return 0;
-	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-		   "level landlock cannot keep '%s', where workspaces and private directories are "
-		   "kept, out of a write grant",
-		   res.real);
-	cordon_err_hint(b->err,
-			"grant what lies beside it, or set XDG_STATE_HOME to another place");
-	return -CORDON_E_UNSUPPORTED;
+	if (b->in->level != PLAN_LEVEL_NAMESPACES)
+		r = hide_by_rules(b, path, &res);
+	else if (res.missing)
+		r = reserve_store(b, &res);
+	else
+		r = plan_mark(b, res.real, MARK_MASK, !S_ISDIR(res.st.st_mode));
+	return r < 0 ? r : 1;
 }
 
 /* At level landlock a command that can write to the directory of the locks can keep runs of the

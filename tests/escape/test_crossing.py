@@ -99,6 +99,27 @@ for how in (os.O_WRONLY, os.O_RDWR):
 """
 
 
+def test_private_directories_of_other_runs(me):
+    """At level landlock each run has one in /tmp, of the same user; a grant of /tmp shows none."""
+    script = 'echo canary > "$TMPDIR/note"; echo "$TMPDIR/note"; while [ ! -e go ]; do sleep 0.01; done'
+    run = me.popen(me.argv(["-r", "."], ["sh", "-c", script], "landlock"),
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)  # fmt: skip
+    try:
+        note = run.stdout.readline().decode().strip()
+        assert me.outside(["cat", note]).stdout == b"canary\n", "positive control"
+        beside = me.write(me.base / "beside", "beside\n")
+        look = f'cat {beside}; cat {note}; echo own > "$TMPDIR/x"; cat "$TMPDIR/x"'
+        elsewhere = {"XDG_STATE_HOME": "/nowhere"}  # the home of the tests lies in /tmp
+        done = me.run(["-r", "/tmp"], ["sh", "-c", look], "landlock", env=elsewhere)
+        assert (done.returncode, done.stdout) == (0, b"beside\nown\n"), done
+        done = me.run(["-w", "/tmp"], ["sh", "-c", f"echo changed > {note}"], "landlock", env=elsewhere)
+        assert done.returncode == 125 and b"private directories of other runs" in done.stderr, done
+        assert pathlib.Path(note).read_text() == "canary\n"
+    finally:
+        me.write(me.work / "go")
+        run.communicate(timeout=30)
+
+
 def test_position_of_the_callers_input(me, level):
     """The position in a file given as standard input moves only forward."""
     text = me.write(me.work / "lines", "".join(f"line {i:04}\n" for i in range(200)))

@@ -2,6 +2,7 @@
 """Layers, records and other workspaces cannot be found from inside, whatever is granted."""
 
 import os
+import subprocess
 
 import pytest
 
@@ -133,6 +134,46 @@ def test_write_grant_of_home_keeps_the_store(me, kept):
     assert done.returncode == 0, done
     for place, old in zip(places, before):
         assert_same(old, place)
+
+
+@pytest.mark.parametrize("grant", ["read", "store", "above"])
+def test_read_grants_at_level_landlock(me, kept, grant):
+    """What is kept is left out of a read grant around it, and the rest of the grant is there."""
+    base, canary, _ = kept
+    beside = me.write(me.home / "beside", "beside\n")
+    opts = {"read": ["-r", me.home], "store": ["-r", store(me), "-r", beside], "above": ["-r", me.base]}[grant]
+    kept_files = [str(p) for p in store(me).rglob("*") if p.is_file()]
+    argv = ["cat", *kept_files, str(beside)]
+    assert canary in me.outside(argv).stdout.decode(), "positive control"
+    for more in ([], ["--workspace", base, "--name", "three"]):
+        done = me.run([*more, *opts], ["sh", "-c", '"$@"; pwd >/dev/null', "sh", *argv], "landlock")
+        assert (done.returncode, done.stdout) == (0, b"beside\n"), done
+
+
+def test_a_store_made_during_the_run_at_level_landlock(me):
+    """It does not exist when the run begins, and is not shown either once another run has made it."""
+    me.write(me.home / "beside", "beside\n")
+    secret = store(me) / "w0" / "secret"
+    script = f"cat {me.home}/beside; while [ ! -e go ]; do sleep 0.01; done; cat {secret}; echo end"
+    run = me.popen(me.argv(["-r", me.home, "-w", "."], ["sh", "-c", script], "landlock"),
+                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    assert run.stdout.readline() == b"beside\n"
+    secret.parent.mkdir(parents=True)
+    me.write(secret, "canary")
+    for path in (*secret.relative_to(me.home).parents,):
+        me.own(me.home / path)
+    assert me.outside(["cat", secret]).stdout == b"canary", "positive control"
+    me.write(me.work / "go")
+    assert run.communicate(timeout=30)[0] == b"end\n"
+
+
+def test_write_grant_of_home_at_level_landlock(me):
+    """Refused, whether or not there is a store: the command could make one."""
+    for _ in range(2):
+        done = me.run(["-w", me.home], ["sh", "-c", f"echo ran > {me.home}/ran"], "landlock")
+        assert done.returncode == 125 and b"out of a write grant" in done.stderr, done
+        assert not (me.home / "ran").exists()
+        store(me).mkdir(parents=True, exist_ok=True)
 
 
 def test_neighbours_at_level_landlock(me, kept):
