@@ -381,6 +381,9 @@ static int parse_age(const char *text, int64_t *ret_s, struct cordon_error *err)
 		r = units_parse_duration(text, &ms, err);
 		if (r == 0)
 			*ret_s = ms / 1000;
+		else
+			cordon_err(err, CORDON_E_POLICY, 0,
+				   "'%.64s' is not a duration (units are ms, s, m, h and d)", text);
 	}
 	if (r < 0)
 		cordon_err_prefix(err, "--older-than");

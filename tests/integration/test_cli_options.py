@@ -235,6 +235,7 @@ WRONG = [
     (["workspace", "discard", "--all", "x"], "takes no argument 'x'"),
     (["workspace", "export", "--format", "zip"], "--format: unknown format 'zip' (tar or patch)"),
     (["workspace", "gc", "--older-than", "1w"], "--older-than: '1w' is not a duration"),
+    (["workspace", "gc", "--older-than", "5x"], "(units are ms, s, m, h and d)"),
     (["workspace", "gc", "--older-than", "-1d"], "--older-than: "),
     (["workspace", "gc", "x"], "takes no argument 'x'"),
     (["xyzzy"], "unknown verb 'xyzzy' (try 'cordon --help')"),
