@@ -13,11 +13,13 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/macros.h"
 #include "base/path.h"
+#include "base/units.h"
 #include "explain.h"
 #include "network.h"
 #include "out.h"
@@ -28,6 +30,9 @@
 #include "workspace_run.h"
 
 #define JSON_OUTPUT_DEFAULT "1M"
+#define READER_MS 2000	      /* for who reads our messages and the account, under a time limit */
+#define WALL_UNKNOWN_MS 60000 /* a time limit that no flag says */
+#define READER_LOST_MS 100    /* ... and has not read the command's output */
 
 struct session {
 	const struct parsed *args;
@@ -239,9 +244,41 @@ static int report_loss(const struct cordon_output *out, const char *name)
 
 	if (!out->write_errno)
 		return 0;
-	cordon_err(&err, CORDON_E_SYSTEM, out->write_errno, "cannot write the command's %s", name);
+	if (out->write_errno == ETIMEDOUT)
+		cordon_err(&err, CORDON_E_SYSTEM, 0,
+			   "the command's %s was not read in time; the rest was given up", name);
+	else
+		cordon_err(&err, CORDON_E_SYSTEM, out->write_errno, "cannot write the command's %s",
+			   name);
 	say_error(&err);
 	return 1;
+}
+
+static int has_time_limit(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_limits; i++)
+		if (strcmp(result->limits[i].limit, "wall") == 0)
+			return 1;
+	return 0;
+}
+
+/* Our own messages and the account wait for a reader as long as the command's output may: until the
+ * end of the run's time, and a moment at least. */
+static void hurry(const struct session *s, const struct cordon_result *result)
+{
+	const char *wall = parsed_value(s->args, OPT_TIMEOUT);
+	int64_t ms = READER_MS, wall_ms;
+	struct timespec now;
+
+	if (!has_time_limit(result) && !s->signals.cancel_signal)
+		return;
+	if (result->kind != CORDON_KIND_TIMEOUT && !s->signals.cancel_signal)
+		ms += wall && units_parse_duration(wall, &wall_ms, NULL) == 0 ? wall_ms
+									      : WALL_UNKNOWN_MS;
+	if (result->out.write_errno == ETIMEDOUT || result->err.write_errno == ETIMEDOUT)
+		ms = READER_LOST_MS;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	out_hurry((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + ms, s->signals.fd);
 }
 
 static int conclude(const struct session *s, const struct cordon_result *run_result)
@@ -252,6 +289,7 @@ static int conclude(const struct session *s, const struct cordon_result *run_res
 	int status = result->status;
 	int r;
 
+	hurry(s, result);
 	if (result->kind == CORDON_KIND_CANCELLED && s->signals.cancel_signal)
 		status = STATUS_SIGNAL_BASE + s->signals.cancel_signal;
 	explain_end(s->args, s->policy, result);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "explain.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,8 +66,14 @@ static void explain_one_aside(const struct cordon_denial *d)
 	}
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)write_full(STDERR_FILENO, sb.data, sb.len);
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
+}
+
+/* Not: given up because nobody read it. */
+static int is_cut(const struct cordon_output *out)
+{
+	return out->truncated && out->write_errno != ETIMEDOUT;
 }
 
 /* The file system's growth is told in a sentence of its own, not as an amount. */
@@ -199,7 +206,7 @@ void explain_end(const struct parsed *args, const struct cordon_policy *policy,
 	explain_network(result);
 	explain_put_aside(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
-	    (result->out.truncated || result->err.truncated))
+	    (is_cut(&result->out) || is_cut(&result->err)))
 		say_note("the output was cut at its limit (raise it with --max-output)");
 	if (result->kind == CORDON_KIND_EXITED && result->exit_code > 0 &&
 	    makes_repository(args->rest) && protects_a_grant(args, policy))
@@ -238,7 +245,7 @@ void explain_usage(const struct cordon_result *result)
 			      result->limits[i].by);
 	strbuf_puts(&sb, result->n_limits ? "\n" : " nothing\n");
 	if (!sb.failed)
-		(void)write_full(STDERR_FILENO, sb.data, sb.len);
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -261,6 +268,6 @@ void explain_timings(const struct cordon_result *result)
 		result->setup_ms, result->duration_ms, result->cpu_user_ms + result->cpu_system_ms,
 		(uintmax_t)(result->max_memory_bytes >> 10));
 	if (!sb.failed)
-		(void)write_full(STDERR_FILENO, sb.data, sb.len);
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }

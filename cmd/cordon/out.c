@@ -2,10 +2,14 @@
 #include "out.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,6 +18,84 @@
 #define COLOR_ERROR "\033[1;31m"
 #define COLOR_OFF "\033[0m"
 #define LINE_MAX_BYTES 1024
+
+static struct {
+	int64_t until_ms; /* 0 = there is no hurry */
+	int signal_fd;
+} hurry;
+
+static int64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void out_hurry(int64_t until_ms, int signal_fd)
+{
+	hurry.until_ms = until_ms;
+	hurry.signal_fd = signal_fd;
+}
+
+/* Waits until @fd takes something: 0 or -ETIMEDOUT. */
+static int wait_for_reader(int fd)
+{
+	struct pollfd fds[] = { { .fd = fd, .events = POLLOUT },
+				{ .fd = hurry.signal_fd, .events = POLLIN } };
+
+	for (;;) {
+		int64_t left = hurry.until_ms - now_ms();
+		int n = poll(fds, 2, left > 0 ? (int)left : 0);
+
+		if (n > 0 && fds[0].revents)
+			return 0;
+		if (n >= 0) {
+			hurry.until_ms = 1; /* the rest need not wait, either */
+			return -ETIMEDOUT;
+		}
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+/* A terminal that polls as ready may block all the same: a second open file has flags of its own.
+ */
+static int open_again(int fd)
+{
+	char path[32];
+
+	if (!isatty(fd))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
+
+int out_write(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+	int own_fd, r = 0;
+
+	if (!hurry.until_ms)
+		return write_full(fd, data, len);
+	own_fd = open_again(fd);
+	while (len && r == 0) {
+		/* A pipe that is ready takes this much without blocking. */
+		size_t most = len < PIPE_BUF ? len : PIPE_BUF;
+		ssize_t n = 0;
+
+		r = wait_for_reader(fd);
+		if (r == 0)
+			n = write(own_fd >= 0 ? own_fd : fd, p, most);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			r = -errno;
+		p += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	if (own_fd >= 0)
+		close(own_fd);
+	return r;
+}
 
 int out_finish(struct strbuf *sb, int status)
 {
@@ -24,7 +106,7 @@ int out_finish(struct strbuf *sb, int status)
 		cordon_err(&err, CORDON_E_NOMEM, 0, "out of memory");
 		r = -ENOMEM;
 	} else {
-		r = write_full(STDOUT_FILENO, sb->data, sb->len);
+		r = out_write(STDOUT_FILENO, sb->data, sb->len);
 		if (r < 0)
 			cordon_err(&err, CORDON_E_SYSTEM, -r, "cannot write standard output");
 	}
@@ -55,7 +137,7 @@ void say_error(const struct cordon_error *err)
 		     color ? COLOR_OFF : "", err->msg, err->hint[0] ? " (" : "", err->hint,
 		     err->hint[0] ? ")" : "");
 	if (n > 0)
-		(void)write_full(STDERR_FILENO, line, (size_t)n);
+		(void)out_write(STDERR_FILENO, line, (size_t)n);
 }
 
 void say_note(const char *text)
@@ -66,7 +148,7 @@ void say_note(const char *text)
 	strbuf_add_escaped(&sb, text, strlen(text));
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
-		(void)write_full(STDERR_FILENO, sb.data, sb.len);
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 }
 
@@ -86,5 +168,5 @@ void say_line(const char *fmt, ...)
 		return;
 	used += (size_t)n < sizeof(line) - used - 1 ? (size_t)n : sizeof(line) - used - 2;
 	line[used++] = '\n';
-	(void)write_full(STDERR_FILENO, line, used);
+	(void)out_write(STDERR_FILENO, line, used);
 }

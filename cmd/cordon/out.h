@@ -11,6 +11,14 @@
 #include "base/macros.h"
 #include "base/strbuf.h"
 
+/*
+ * From now on a reader that does not read is waited for until @until_ms (CLOCK_MONOTONIC), or until
+ * @signal_fd becomes readable; then nothing more is written. Before, as long as it takes.
+ */
+void out_hurry(int64_t until_ms, int signal_fd);
+/* As write_full(), which it is until out_hurry(). -ETIMEDOUT: the reader did not read. */
+int out_write(int fd, const void *data, size_t len);
+
 /* Writes @sb to standard output and frees it. Returns @status, or says why it failed and returns
  * STATUS_FAILED. */
 int out_finish(struct strbuf *sb, int status);

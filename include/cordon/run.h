@@ -156,7 +156,8 @@ struct cordon_output {
 	size_t len;
 	uint64_t total_bytes; /* how many the command wrote */
 	int truncated;
-	int write_errno; /* FD: why the rest could not be written (a full disk), 0 = all was */
+	int write_errno; /* FD: why the rest could not be written (a full disk; ETIMEDOUT: it was
+			  * not read in time), 0 = all was */
 };
 
 struct cordon_denial {

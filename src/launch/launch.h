@@ -169,6 +169,7 @@ struct relay {
 	int peer_failed;    /* output: the caller's side is closed */
 	int64_t last_bytes; /* output: what is still taken once the tree is gone, -1 = no end yet */
 	int write_errno;    /* output: why the caller's side took no more, 0 = it did not fail */
+	int lost;	    /* output: some was given up because it was not read in time */
 	struct termclean *clean;
 	char *buffer; /* bytes on their way, between `start` and `end` */
 	size_t start, end, capacity;
@@ -190,6 +191,8 @@ int relay_is_over(const struct relay *relay);
 void relay_close_input(struct relay *relay, int epoll_fd);
 /* The tree is gone: relays what it wrote, but not what others may write to the pipe now. */
 void relay_last_output(struct relay *relay);
+/* The caller has had its time to read: gives up what it did not take. */
+void relay_give_up(struct relay *relay, int epoll_fd);
 /* The caller has the captured bytes; later ones are only counted. */
 void relay_stop_capture(struct relay *relay);
 /* Joins head and tail; the bytes belong to the relay. */
@@ -215,13 +218,15 @@ struct cordon_run {
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
+	uint64_t ordered_ns;	    /* when we were asked to end it, 0 = never */
 	struct timespec started_at; /* by the clock that stamps files */
 	pthread_mutex_t lock;	    /* held while the run is worked on, by whichever thread */
 	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
 	int reported, init_gone, over;
 	int orphaning;	    /* the command has ended, the tree goes on */
 	int orphaned;	    /* and the result is there */
-	int closing;	    /* the tree is gone, and the streams know */
+	int closing;	    /* the tree is gone, and the streams know ... */
+	uint64_t closed_ns; /* ... since then */
 	int resized;	    /* before there was a terminal */
 	int terminal_error; /* why the command's terminal could not be taken: -errno */
 	int out_of_memory;  /* the control group's limit has killed */

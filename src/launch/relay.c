@@ -564,6 +564,17 @@ void relay_last_output(struct relay *r)
 	r->last_bytes = waiting;
 }
 
+void relay_give_up(struct relay *r, int epoll_fd)
+{
+	if (r->mode == CORDON_STREAM_JOIN || relay_is_over(r))
+		return;
+	peer_is_gone(r, ETIMEDOUT);
+	r->lost = 1;
+	r->start = r->end = 0;
+	arm(epoll_fd, r->peer_fd, &r->peer_armed, 0);
+	close_pipe(r, epoll_fd);
+}
+
 void relay_close_input(struct relay *r, int epoll_fd)
 {
 	int unread = 0;

@@ -402,7 +402,7 @@ static void fill_limits(struct cordon_run *run)
 static void fill_output(struct relay *relay, struct cordon_output *out)
 {
 	out->total_bytes = relay->total;
-	out->truncated = relay->truncated;
+	out->truncated = relay->truncated | relay->lost;
 	out->write_errno = relay->write_errno;
 	if (relay->mode == CORDON_STREAM_CAPTURE && relay_captured(relay, out) < 0)
 		out->truncated = 1;

@@ -18,6 +18,7 @@
 
 #define EVENTS 8
 #define GATEWAY_END_MS 5500 /* it takes 5 seconds at most */
+#define READER_MS 1000	    /* at least, for the caller to read what is left */
 
 int cordon_run_fd(const struct cordon_run *run)
 {
@@ -162,12 +163,57 @@ static int pump_streams(struct cordon_run *run, struct cordon_error *err)
 	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the command's streams");
 }
 
+static void wake_in(struct cordon_run *run, uint64_t ms)
+{
+	/* It may have been taken off the list; that it is there already does no harm. */
+	if (set_clock(run, ms) == 0)
+		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->timer_fd, EPOLLIN, 0);
+}
+
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a && a < b ? a : b;
+}
+
+/*
+ * Until when the caller's side may take its time to read, once the tree is gone: the end of the
+ * run's time or, after an order to end, its grace. 0 = as long as it likes.
+ */
+static uint64_t readers_end(const struct cordon_run *run)
+{
+	uint64_t end = 0, grace_ns = run->plan->limits.grace_ms * 1000000u;
+
+	if (run->plan->limits.wall_ms)
+		end = run->started_ns + run->plan->limits.wall_ms * 1000000u + grace_ns;
+	if (run->ordered_ns)
+		end = sooner(end, run->ordered_ns + grace_ns);
+	return end;
+}
+
+/* Otherwise a reader that does not read would keep a run from ending. */
+static void hurry_readers(struct cordon_run *run)
+{
+	uint64_t end = readers_end(run), now = clock_ns();
+
+	if (!run->closing || !end)
+		return;
+	if (end < run->closed_ns + READER_MS * 1000000u)
+		end = run->closed_ns + READER_MS * 1000000u;
+	if (now < end) {
+		wake_in(run, (end - now) / 1000000u + 1);
+		return;
+	}
+	relay_give_up(&run->out, run->epoll_fd);
+	relay_give_up(&run->err, run->epoll_fd);
+}
+
 /* The tree is gone: only its output remains to be relayed. */
 static void close_streams(struct cordon_run *run)
 {
 	if (run->closing)
 		return;
 	run->closing = 1;
+	run->closed_ns = clock_ns();
 	relay_close_input(&run->in, run->epoll_fd);
 	relay_last_output(&run->out);
 	relay_last_output(&run->err);
@@ -255,6 +301,8 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	if (run->orphaning)
 		finish_command(run);
 	check_output(run);
+	if (!relay_is_over(&run->out) || !relay_is_over(&run->err))
+		hurry_readers(run);
 	if (!tree_is_gone(run) || !relay_is_over(&run->out) || !relay_is_over(&run->err))
 		return run->orphaned;
 	if (!gateway_is_done(run))
@@ -328,6 +376,15 @@ int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *e
 	return 0;
 }
 
+/* If only readers are awaited, whoever waits has to look at the clock now. */
+static void note_order(struct cordon_run *run)
+{
+	if (!run->ordered_ns)
+		run->ordered_ns = clock_ns();
+	if (!run->over)
+		hurry_readers(run);
+}
+
 int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err)
 {
 	const struct control_order order = { .type = CONTROL_END, .arg = (uint32_t)signal };
@@ -336,6 +393,7 @@ int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&run->lock);
+	note_order(run);
 	if (!run->over && !tree_is_gone(run) && !run->ending) {
 		run->ending = CORDON_KIND_CANCELLED;
 		if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 ||
@@ -350,6 +408,7 @@ int cordon_run_cancel(struct cordon_run *run, struct cordon_error *err)
 {
 	(void)err;
 	pthread_mutex_lock(&run->lock);
+	note_order(run);
 	end_tree(run, CORDON_KIND_CANCELLED);
 	pthread_mutex_unlock(&run->lock);
 	return 0;
