@@ -70,6 +70,7 @@ static const struct step mounts_steps[] = {
 	[STEP_MOUNTS_UNCOVERED] = { "a covered name was replaced" },
 	[STEP_MOUNTS_PROC] = { "opening /proc" },
 	[STEP_MOUNTS_WORKSPACE] = { "finding the workspace" },
+	[STEP_MOUNTS_KERNEL] = { "covering what the kernel has mounted below a grant" },
 };
 static_assert(ARRAY_SIZE(mounts_steps) == STEP_MOUNTS_MAX, "a text for each step");
 

@@ -49,6 +49,7 @@ struct init {
 	int quotas_fd;		       /* the user namespace's own limits, -1 = none */
 	struct watched_dir watched[WATCHED_MAX];
 	int n_watched;
+	int has_submounts;    /* something is mounted below what was bound */
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
@@ -94,6 +95,7 @@ long await_gateway(const struct init *in);	  /* until it is ready to serve */
 void serve_gateway(struct init *in);		  /* it wants a socket inside */
 void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
 void stage_caps(struct init *in);		  /* stage_caps.c */
+long cover_kernel_mounts(struct init *in);	  /* cover_mounts.c: once the view is complete */
 long quotas_open(struct init *in, int proc_fd);	  /* quotas.c: while it can be written to */
 void set_quotas(struct init *in);		  /* quotas.c */
 long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */

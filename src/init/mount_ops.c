@@ -71,6 +71,22 @@ static long clone_tree(int fd, const char *path, unsigned flags)
 		    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW | flags);
 }
 
+/*
+ * A host's object with what is mounted below it. The kernel refuses the plain clone if there is
+ * something, since all of the host's mounts are locked together here; cover_mounts.c then looks at
+ * what it is. (Automounts that expire are not locked, and are mounted again when they are used.)
+ */
+static long clone_host(struct init *in, int fd, const char *path, unsigned flags,
+		       const struct plan_op *op)
+{
+	long r = clone_tree(fd, path, flags);
+
+	if (r != -EINVAL || (op->flags & PLAN_FILE))
+		return r;
+	in->has_submounts = 1;
+	return clone_tree(fd, path, flags | AT_RECURSIVE_TREE);
+}
+
 static long set_attributes(int mount_fd, const struct plan_op *op)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID, .propagation = MS_PRIVATE };
@@ -169,11 +185,11 @@ long source_mount(struct init *in, const struct plan_op *op)
 	if (op->fd_index >= 0)
 		return in->mount_fds[op->fd_index];
 	if (!(op->flags & PLAN_IDENTITY))
-		return clone_tree(in->host_fd, below_root(str_at(in, op->src)), recursive_flag(op));
+		return clone_host(in, in->host_fd, below_root(str_at(in, op->src)), 0, op);
 	src = open_source(in, op);
 	if (src < 0)
 		return src;
-	mount_fd = clone_tree((int)src, "", AT_EMPTY_PATH | recursive_flag(op));
+	mount_fd = clone_host(in, (int)src, "", AT_EMPTY_PATH, op);
 	close_fd(src);
 	return mount_fd;
 }
@@ -267,10 +283,10 @@ static long lock_proc_sys(struct init *in, int proc_fd)
 }
 
 /* /dev/null under nodev: the name exists, cannot be opened, and git ignores it. */
-static long null_node(const struct init *in)
+static long null_node(int root_fd)
 {
 	struct statx st;
-	long r, mount_fd = clone_tree(in->host_fd, "dev/null", 0);
+	long r, mount_fd = clone_tree(root_fd, "dev/null", 0);
 
 	if (mount_fd < 0)
 		return mount_fd;
@@ -292,7 +308,7 @@ static long null_node(const struct init *in)
 static long hide_keys(const struct init *in, int proc_fd)
 {
 	const struct mount_attr attr = { .attr_set = PROC_ATTRS | MOUNT_ATTR_RDONLY };
-	long r, mount_fd = null_node(in);
+	long r, mount_fd = null_node(in->host_fd);
 
 	if (mount_fd < 0)
 		return mount_fd;
@@ -388,12 +404,29 @@ static long op_mask(struct init *in, const struct plan_op *op)
 		if (is_dir < 0)
 			return is_dir;
 	}
-	mount_fd = is_dir ? empty_dir(in) : null_node(in);
+	mount_fd = is_dir ? empty_dir(in) : null_node(in->host_fd);
 	if (mount_fd < 0)
 		return mount_fd;
 	mask.flags = (uint16_t)(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE);
 	mask.access = 0;
 	r = place_mount(in, (int)mount_fd, &mask);
+	close_fd(mount_fd);
+	if (r >= 0 && is_dir)
+		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);
+	return r;
+}
+
+long cover_object(struct init *in, int object_fd, int is_dir)
+{
+	const struct plan_op mask = { .flags = PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE };
+	long r, mount_fd = is_dir ? empty_dir(in) : null_node(in->root_fd);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	r = set_attributes((int)mount_fd, &mask);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", object_fd, "",
+			 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
 	close_fd(mount_fd);
 	if (r >= 0 && is_dir)
 		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);

@@ -19,6 +19,8 @@ struct spot spot_of(const struct init *in, const char *path); /* reused_dir.c */
 long open_in_root(const struct init *in, const char *path);
 /* The object of a step as a detached mount: the one that was passed, or a clone of the host's. */
 long source_mount(struct init *in, const struct plan_op *op);
+/* Covers an object by something that cannot be opened. The root is still writable. */
+long cover_object(struct init *in, int object_fd, int is_dir);
 /* Makes the mount point, if the step wants that. */
 long make_point(const struct init *in, const struct plan_op *op);
 /* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */

@@ -2,7 +2,8 @@
 /*
  * Should: build the new root from the plan's steps and leave nothing of the old one reachable.
  * Mustn't: follow a symbolic link on the way to a mount point, use an object whose identity is not
- * the planned one, leave the root itself writable, or keep a descriptor of the host's tree.
+ * the planned one, leave the root itself writable, show a file system of the kernel that is not the
+ * sandbox's own, or keep a descriptor of the host's tree.
  *
  * The new root is a tmpfs attached over "/" of this process's own mount namespace; everything is
  * placed by descriptor relative to it and taken by descriptor from the old root. pivot_root puts
@@ -74,13 +75,16 @@ static void leave_host(struct init *in)
 	const struct mount_attr read_only = { .attr_set = MOUNT_ATTR_RDONLY };
 	long r;
 
-	r = raw5(__NR_mount_setattr, in->root_fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only));
-	if (r < 0)
-		fail(in, STAGE_MOUNTS, STEP_MOUNTS_READ_ONLY, r);
 	/* The old root lies on top of the new one: "." is it. */
 	r = raw2(__NR_umount2, ".", MNT_DETACH);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_DETACH, r);
+	r = cover_kernel_mounts(in);
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_KERNEL, r);
+	r = raw5(__NR_mount_setattr, in->root_fd, "", AT_EMPTY_PATH, &read_only, sizeof(read_only));
+	if (r < 0)
+		fail(in, STAGE_MOUNTS, STEP_MOUNTS_READ_ONLY, r);
 	close_fd(in->root_fd);
 	in->root_fd = -1;
 	r = raw1(__NR_chdir, "/");

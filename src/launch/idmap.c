@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
+#include "plan/plan_mounts.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
 
@@ -99,11 +100,23 @@ static int is_mapped(const struct plan *plan, size_t index)
 static int refuse(const struct plan *plan, size_t index, int error, struct cordon_error *err)
 {
 	int is_shut = error == EPERM || error == EACCES || error == ENOSYS;
+	const char *path = grant_path(plan, index), *kernels = NULL;
+	struct arena arena = ARENA_INIT;
 	int r = cordon_err(err, is_shut ? CORDON_E_UNSUPPORTED : CORDON_E_SETUP, error,
-			   "cannot map the owner of grant '%s'", grant_path(plan, index));
+			   "cannot map the owner of grant '%s'", path);
 
 	if (err)
 		err->stage = STAGE_MOUNTS;
+	if (error == EINVAL)
+		kernels = plan_kernel_mount(&arena, path);
+	if (kernels)
+		cordon_err_hint(err,
+				"a file system of the kernel is mounted in it, at '%s': "
+				"unmount it, or grant what lies beside it",
+				kernels);
+	arena_done(&arena);
+	if (kernels)
+		return r;
 	if (is_shut)
 		cordon_err_hint(err, "something around Cordon forbids mounts; run as an ordinary "
 				     "user, or with --isolation landlock");

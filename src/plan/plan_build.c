@@ -195,6 +195,8 @@ static int build_landlock(struct build *b)
 	if (r == 0)
 		r = plan_expand_for_landlock(b);
 	if (r == 0)
+		r = plan_check_mounts(b);
+	if (r == 0)
 		r = plan_layout_rules(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);

@@ -8,15 +8,18 @@
  * grant through none that lies inside a write grant of the same run. The message names the target,
  * which can be granted by its own name.
  *
- * Cannot be granted: /proc, /sys and /dev (the sandbox has its own), and writing to "/".
+ * Cannot be granted: /proc, /sys and /dev (the sandbox has its own), file systems of the kernel
+ * that are mounted elsewhere, and writing to "/".
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #include "base/nearest.h"
 #include "plan/plan_internal.h"
+#include "uapi/kernel_fs.h"
 
 int plan_add_links(struct build *b, const struct plan_link *links, size_t n)
 {
@@ -112,6 +115,8 @@ static bool is_kernel_place(const char *real)
 
 static int check_object(struct build *b, const struct grant *g)
 {
+	struct statfs fs;
+
 	if (is_kernel_place(g->real))
 		return refuse(b, g, "the sandbox has its own /proc and /dev, and no /sys", NULL);
 	if (g->write && strcmp(g->real, "/") == 0)
@@ -124,6 +129,12 @@ static int check_object(struct build *b, const struct grant *g)
 		return refuse(b, g, "it is a socket", "its server acts outside the sandbox");
 	if (!S_ISDIR(g->type) && !S_ISREG(g->type))
 		return refuse(b, g, "it is a device", NULL);
+	if (fstatfs(g->fd, &fs) < 0)
+		return refuse_open(b, g->typed, g->real, g->write, errno);
+	if (kernel_fs_of((uint64_t)fs.f_type))
+		return refuse(b, g, "it lies on a file system of the kernel",
+			      "what such a file system shows is the host's own, wherever it is "
+			      "mounted");
 	return 0;
 }
 

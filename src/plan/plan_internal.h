@@ -220,6 +220,9 @@ int plan_expand_for_landlock(struct build *b);
 /* Level landlock: read grants around @path, which is Cordon's own, are granted without it. */
 int plan_leave_out(struct build *b, const char *path);
 
+/* plan_mounts.c: level landlock */
+int plan_check_mounts(struct build *b);
+
 /* plan_protect.c */
 int plan_apply_protect(struct build *b);
 

@@ -7,6 +7,7 @@
 
 #include "bare/clone.h"
 #include "bare/dirents.h"
+#include "bare/mountinfo.h"
 #include "bare/text.h"
 #include "tests/lib/tap.h"
 
@@ -47,6 +48,29 @@ static void test_a_directory_is_listed_without_its_dots(void)
 	CHECK(cursor.len < 0);
 }
 
+static void test_a_mount_is_read(void)
+{
+	char plain[] = "26 1 0:5 / /dev rw,nosuid shared:2 master:1 - devtmpfs devtmpfs rw,size=4k";
+	char escaped[] = "1 2 0:5 /a\\040- /x\\040y\\134\\012z\\9 rw - proc none rw";
+	char no_tags[] = "1 2 0:5 / / rw - ext4";
+	char dash[] = "1 2 0:5 - - - - -";
+	char cut[] = "1 2 0:5 / /x rw shared:1";
+	char empty[] = "";
+	struct mount_line mount;
+
+	REQUIRE(mount_line_read(plain, &mount));
+	CHECK_STR(mount.point, "/dev");
+	CHECK_STR(mount.type, "devtmpfs");
+	REQUIRE(mount_line_read(escaped, &mount));
+	CHECK_STR(mount.point, "/x y\\\nz\\9");
+	CHECK_STR(mount.type, "proc");
+	REQUIRE(mount_line_read(no_tags, &mount));
+	CHECK_STR(mount.type, "ext4");
+	CHECK(!mount_line_read(dash, &mount));
+	CHECK(!mount_line_read(cut, &mount));
+	CHECK(!mount_line_read(empty, &mount));
+}
+
 static int answer(void *arg)
 {
 	return *(int *)arg;
@@ -64,4 +88,4 @@ static void test_a_child_runs_and_ends_with_the_result(void)
 }
 
 TAP_MAIN(test_numbers_are_written_and_read, test_a_directory_is_listed_without_its_dots,
-	 test_a_child_runs_and_ends_with_the_result)
+	 test_a_mount_is_read, test_a_child_runs_and_ends_with_the_result)
