@@ -11,6 +11,20 @@
 
 #define PREFIXES_MAX 700 /* longer inputs are cut at some places only */
 
+/* A server's answer: in one piece and byte by byte it is the same. */
+static void check_answer(const uint8_t *data, size_t size)
+{
+	struct hello_answer whole = { .got = 0 }, cut = { .got = 0 };
+	enum answer_result r, other = ANSWER_MORE;
+	size_t used, one, pos = 0;
+
+	r = hello_answer_read(&whole, data, size, &used);
+	while (pos < size && other == ANSWER_MORE)
+		other = hello_answer_read(&cut, data + pos++, 1, &one);
+	if (r != other || used != pos || (r == ANSWER_MORE && used != size))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_prefixes(const uint8_t *data, size_t size, enum hello_result want)
@@ -76,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char name[NET_NAME_MAX + 1], again[NET_NAME_MAX + 1];
 	enum hello_result r = hello_read(data, size, name);
 
+	check_answer(data, size);
 	check_prefixes(data, size, r);
 	if (r != HELLO_OK)
 		return 0;

@@ -72,8 +72,9 @@ bool admit_hello(struct gateway *g, struct conn *c)
 		conn_refuse(g, c, GATEWAY_R_NOT_TLS, NULL);
 		return false;
 	}
-	c->is_checked = true;
-	return true;
+	c->hello_len = (uint16_t)hello_length((const uint8_t *)scratch, (size_t)n);
+	c->is_checked = c->hello_len > 0;
+	return c->is_checked;
 }
 
 /*

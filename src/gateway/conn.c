@@ -176,12 +176,19 @@ void conn_unreachable(struct gateway *g, struct conn *c, const char *verdict)
 
 static void relay(struct gateway *g, struct conn *c)
 {
-	enum flow_state up = c->kind == CONN_HTTP ? http_pump(g, c) : flow_pump(g, &c->up), down;
+	enum flow_state up, down = FLOW_WAITS;
 
+	/* What the server says decides about what its client may. */
+	if (c->kind == CONN_TLS)
+		down = tls_pump_down(g, c);
+	up = c->kind == CONN_HTTP  ? http_pump(g, c)
+	     : c->kind == CONN_TLS ? tls_pump_up(g, c)
+				   : flow_pump(g, &c->up);
 	/* Refused or lingering by now: the slot may serve another connection. */
 	if (c->state != CONN_RELAY)
 		return;
-	down = flow_pump(g, &c->down);
+	if (c->kind != CONN_TLS)
+		down = flow_pump(g, &c->down);
 	if (up == FLOW_TOO_MUCH || down == FLOW_TOO_MUCH) {
 		char text[NET_NAME_MAX + 1];
 
@@ -210,8 +217,8 @@ static void start_relay(struct gateway *g, struct conn *c)
 	c->down = (struct flow)FLOW_INIT;
 	c->up.from = c->down.to = c->client.fd;
 	c->up.to = c->down.from = c->server.fd;
-	c->up.left = c->kind == CONN_HTTP ? 0 : FLOW_ALL;
-	c->down.left = FLOW_ALL;
+	c->up.left = c->kind == CONN_HTTP ? 0 : c->kind == CONN_TLS ? c->hello_len : FLOW_ALL;
+	c->down.left = c->kind == CONN_TLS ? 0 : FLOW_ALL;
 	c->up.is_urgent = c->down.is_urgent = c->is_urgent;
 	c->down.is_in = !c->is_published;
 	c->up.is_in = c->is_published;

@@ -6,7 +6,8 @@
  *
  * Which of these come, and in which order, depends on what the bytes are:
  *	plain     the target is known at once: RESOLVE, DIAL, RELAY
- *	TLS       CHECK reads the hello without taking it, then RESOLVE, DIAL, RELAY
+ *	TLS       CHECK reads the hello without taking it, then RESOLVE, DIAL, RELAY, where a
+ *	          second hello is read like the first if the server asks for one (tls.c)
  *	HTTP      CHECK waits for the first head, then RESOLVE, DIAL, RELAY, where every head is
  *	          read, checked and written anew (http.c)
  *	proxy     ASK reads what the program wants of a proxy, then RESOLVE, DIAL, and with the
@@ -20,6 +21,7 @@
 
 #include "gateway/flow.h"
 #include "gateway/gateway.h"
+#include "net/hello.h"
 #include "net/http.h"
 
 #define DIAL_AT_ONCE 3
@@ -62,6 +64,14 @@ enum http_state {
 	HTTP_AT_END, /* the last request was passed on */
 };
 
+/* What the client of a TLS connection may say (tls.c). */
+enum tls_state {
+	TLS_AT_ANSWER, /* nothing before the server has answered */
+	TLS_AT_HELLO,  /* another hello */
+	TLS_OPEN,      /* anything */
+	TLS_SHUT,      /* nothing any more */
+};
+
 struct dial {
 	struct net_addr addrs[16];
 	unsigned n_addrs, next;
@@ -75,14 +85,17 @@ struct conn {
 	enum conn_kind kind;
 	enum conn_proxy proxy;
 	enum http_state http;
-	bool is_checked;   /* the hello, or the first head, is in order */
-	bool is_answered;  /* the proxy's answer was given */
-	bool has_partial;  /* half a head has come */
-	bool is_last;	   /* no further one will be */
-	bool has_more;	   /* one of its directions had to let others go first */
-	bool was_asked;	   /* its name is being resolved */
-	bool is_published; /* it comes from the host, and is for the sandbox */
-	bool is_urgent;	   /* there were urgent bytes on one side */
+	enum tls_state tls;
+	struct hello_answer answer;
+	uint16_t hello_len; /* of the last hello that was judged */
+	bool is_checked;    /* the hello, or the first head, is in order */
+	bool is_answered;   /* the proxy's answer was given */
+	bool has_partial;   /* half a head has come */
+	bool is_last;	    /* no further one will be */
+	bool has_more;	    /* one of its directions had to let others go first */
+	bool was_asked;	    /* its name is being resolved */
+	bool is_published;  /* it comes from the host, and is for the sandbox */
+	bool is_urgent;	    /* there were urgent bytes on one side */
 	struct source client, server;
 	struct flow up, down; /* from the sandbox, to it */
 	struct name *name;    /* NULL = the address itself was asked for */
@@ -152,6 +165,10 @@ enum flow_state http_pump(struct gateway *g, struct conn *c);
 bool http_check_first(struct gateway *g, struct conn *c);
 /* An answer of our own, and the last one: "@host@why". */
 void http_answer(struct conn *c, const char *status, const char *host, const char *why);
+
+/* tls.c: both directions of a TLS connection, this one first */
+enum flow_state tls_pump_down(struct gateway *g, struct conn *c);
+enum flow_state tls_pump_up(struct gateway *g, struct conn *c);
 
 /* proxy.c */
 bool proxy_ask(struct gateway *g, struct conn *c); /* true = the target is known and allowed */

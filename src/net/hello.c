@@ -64,8 +64,10 @@ static enum hello_result read_header_byte(size_t index, uint8_t byte, size_t *to
 	return *total > HELLO_MAX ? HELLO_TOO_LONG : HELLO_OK;
 }
 
-/* Is the whole hello there? *ret_len is its length then, with the message header. */
-static enum hello_result walk_records(const uint8_t *data, size_t len, size_t *ret_len)
+/* Is the whole hello there? *ret_len is its length then, with the message header, and *ret_end
+ * where its last record ends. */
+static enum hello_result walk_records(const uint8_t *data, size_t len, size_t *ret_len,
+				      size_t *ret_end)
 {
 	size_t pos = 0, got = 0, total = 0;
 
@@ -92,6 +94,7 @@ static enum hello_result walk_records(const uint8_t *data, size_t len, size_t *r
 		pos += record_len;
 	}
 	*ret_len = total;
+	*ret_end = pos;
 	return HELLO_OK;
 }
 
@@ -193,9 +196,9 @@ enum hello_result hello_read(const uint8_t *data, size_t len, char ret[NET_NAME_
 	struct cursor c = { .data = data };
 	char name[NET_NAME_MAX + 1] = { 0 };
 	enum hello_result r;
-	size_t n;
+	size_t n, end;
 
-	r = walk_records(data, len < HELLO_MAX ? len : HELLO_MAX, &c.left);
+	r = walk_records(data, len < HELLO_MAX ? len : HELLO_MAX, &c.left, &end);
 	if (r == HELLO_MORE && len >= HELLO_MAX)
 		return HELLO_TOO_LONG;
 	if (r != HELLO_OK)
@@ -213,4 +216,12 @@ enum hello_result hello_read(const uint8_t *data, size_t len, char ret[NET_NAME_
 	if (r == HELLO_OK)
 		memcpy(ret, name, sizeof(name));
 	return r;
+}
+
+size_t hello_length(const uint8_t *data, size_t len)
+{
+	size_t total, end;
+
+	return walk_records(data, len < HELLO_MAX ? len : HELLO_MAX, &total, &end) == HELLO_OK ? end
+											       : 0;
 }

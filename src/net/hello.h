@@ -6,6 +6,7 @@
 #ifndef NET_HELLO_H
 #define NET_HELLO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,5 +25,26 @@ enum hello_result {
 };
 
 enum hello_result hello_read(const uint8_t *data, size_t len, char ret[NET_NAME_MAX + 1]);
+/* How many of these bytes are the records of a hello that was read; 0 if it is not complete. */
+size_t hello_length(const uint8_t *data, size_t len);
+
+/* What the server says to it (hello_answer.c). All zeroes at first. */
+struct hello_answer {
+	uint8_t header[5], n_header; /* of the record */
+	uint16_t record_left;
+	uint32_t got, total; /* bytes of the message, with its header */
+	uint8_t start[4 + 2 + 32];
+};
+
+enum answer_result {
+	ANSWER_MORE = 0, /* not decided yet */
+	ANSWER_HELLO,	 /* it goes on with this hello */
+	ANSWER_RETRY,	 /* it wants another one; the next answer may be read with the same state */
+	ANSWER_STRANGE,	 /* anything else */
+};
+
+/* Takes bytes as they come, as long as nothing is decided. *ret_used: how many. */
+enum answer_result hello_answer_read(struct hello_answer *a, const uint8_t *data, size_t len,
+				     size_t *ret_used);
 
 #endif

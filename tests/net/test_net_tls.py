@@ -209,3 +209,61 @@ def test_other_ports_carry_any_hello(home, net):
     got = home.within(allow("db.example:8443"), {"do": "tls", "host": "db.example", "port": 8443, "sni": "evil.example"})
     assert "error" not in got["results"][0], got
     assert [c["sni"] for c in net.arrived()] == ["evil.example"]
+
+
+# --- a server that asks for another hello ------------------------------------------------------------------
+
+RETRY = allow("retry.example", "example.com")
+TLS_WAYS = [("namespaces", None), ("landlock", "connect"), ("landlock", "socks")]
+CHANGE_CIPHER = "\x14\x03\x03\x00\x01\x01"
+EARLY_DATA = "\x17\x03\x03\x00\x20" + "e" * 32
+SECOND = {  # how the second hello comes
+    "whole": {}, "in records": {"size": 50}, "in records of one byte": {"size": 1},
+    "after a change of cipher": {"before": CHANGE_CIPHER},
+    "after early data": {"before": CHANGE_CIPHER + EARLY_DATA},
+}  # fmt: skip
+# What OpenSSL takes: it counts small records, and data that was not announced is an error.
+TAKEN = ["whole", "in records", "after a change of cipher"]
+
+
+def retry(second, how="whole", **more):
+    return {"do": "retry", "host": "retry.example", "first": "retry.example", "second": second, **SECOND[how], **more}
+
+
+def test_retry_control(home, net):
+    """Outside the server asks for a second hello and serves the name in it, whatever the first one said."""
+    for second in ("retry.example", "evil.example"):
+        got = home.control(*[retry(second, how) for how in TAKEN])
+        assert ["hello from " + second in r["got"] for r in got] == [True] * len(TAKEN), got
+        assert [c["hellos"] for c in net.arrived()] == [["retry.example", second]] * len(TAKEN)
+
+
+@pytest.mark.parametrize(("level", "via"), TLS_WAYS)
+def test_a_second_hello(home, net, level, via):
+    ca = str(home.ca)
+    plain = {"do": "tls", "host": "retry.example", "ca": ca, "via": via}
+    got = home.within(RETRY, *[retry("retry.example", how, via=via) for how in TAKEN], plain, level=level)
+    assert ["hello from retry.example" in r.get("got", "") for r in got["results"]] == [True] * (len(TAKEN) + 1), got
+    assert got["results"][-1]["subject"] == "rest" and net_denials(got) == []
+    assert [c["hellos"] for c in net.arrived()] == [["retry.example"] * 2] * (len(TAKEN) + 1)
+
+
+@pytest.mark.parametrize(("level", "via"), TLS_WAYS)
+@pytest.mark.parametrize("second", ["evil.example", "example.com"])
+@pytest.mark.parametrize("how", SECOND)
+def test_a_second_hello_with_another_name(home, net, level, via, second, how):
+    """Also an allowed one: it is not the name that was connected to."""
+    got = home.within(RETRY, retry(second, how, via=via), level=level)
+    assert got["results"] == [{"error": "alert 49"}], got
+    told = net_denials(got)
+    assert [d["target"] for d in told] == [f"{second}:443 (a TLS hello for another name, retry.example)"], told
+    contacts = net.arrived()
+    assert [c["hellos"] for c in contacts] == [["retry.example"]], contacts
+
+
+@pytest.mark.parametrize("before", ["", CHANGE_CIPHER, EARLY_DATA], ids=["nothing", "change", "data"])
+def test_both_hellos_at_once(home, net, before):
+    """The second is in the queue before the server has asked for it."""
+    got = home.within(RETRY, retry("wrong.example", at_once=True, before=before))  # of the same length
+    assert [c["hellos"] for c in net.arrived()] == [["retry.example"]], got
+    assert [d["target"] for d in net_denials(got)] == ["wrong.example:443 (a TLS hello for another name, retry.example)"]

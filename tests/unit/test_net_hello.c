@@ -382,7 +382,120 @@ static void test_long_hellos(void)
 	CHECK_INT(hello_read(records.b, records.len, name), HELLO_TOO_LONG);
 }
 
+static void test_the_length_of_a_hello(void)
+{
+	static struct bytes message, records;
+
+	make_message(&(struct recipe){ .name = "a.b" }, &message);
+	for (size_t size = 1; size <= message.len; size++) {
+		make_records(&message, size, &records);
+		CHECK_INT(hello_length(records.b, records.len), records.len);
+		CHECK_INT(hello_length(records.b, records.len - 1), 0);
+		put_u8(&records, 0x14); /* what comes behind it is not a part of it */
+		CHECK_INT(hello_length(records.b, records.len), records.len - 1);
+	}
+}
+
+#define RETRY_RANDOM                                                                               \
+	"\xcf\x21\xad\x74\xe5\x9a\x61\x11\xbe\x1d\x8c\x02\x1e\x65\xb8\x91"                         \
+	"\xc2\xa2\x11\x16\x7a\xbb\x8c\x5e\x07\x9e\x09\xe2\xc8\xa8\x33\x9c"
+#define ANY_RANDOM "0123456789abcdef0123456789abcdef"
+#define SESSION "\0\x13\1\0\0\0" /* no session, a cipher, no extensions */
+#define ANSWER(random) "\2\0\0\x28\3\3" random SESSION
+#define CIPHER "\x14\3\3\0\1\1"
+#define ALERT "\x15\3\3\0\2\1\x70"
+
+/* The same in pieces of every size: what is decided, and at which byte. */
+static void check_answer(const char *what, const struct bytes *bytes, enum answer_result expected,
+			 size_t at)
+{
+	for (size_t size = 1; size <= bytes->len; size++) {
+		struct hello_answer answer = { .got = 0 };
+		enum answer_result r = ANSWER_MORE;
+		size_t pos = 0;
+
+		while (pos < bytes->len && r == ANSWER_MORE) {
+			size_t used, n = bytes->len - pos < size ? bytes->len - pos : size;
+
+			r = hello_answer_read(&answer, bytes->b + pos, n, &used);
+			CHECK(used <= n && (r != ANSWER_MORE || used == n));
+			pos += used;
+		}
+		if (r != expected || pos != at)
+			tap_fail(what, 0, "in pieces of %zu: %d at %zu, expected %d at %zu", size,
+				 (int)r, pos, (int)expected, at);
+	}
+}
+
+/* @before, then the message in records of @size bytes. */
+static void make_answer(const char *before, size_t before_len, const char *message, size_t len,
+			size_t size, struct bytes *ret)
+{
+	static struct bytes body, records;
+
+	body.len = ret->len = 0;
+	for (size_t i = 0; i < len; i++)
+		put_u8(&body, (uint8_t)message[i]);
+	make_records(&body, size, &records);
+	for (size_t i = 0; i < before_len; i++)
+		put_u8(ret, (uint8_t)before[i]);
+	for (size_t i = 0; i < records.len; i++)
+		put_u8(ret, records.b[i]);
+}
+
+static void test_answers(void)
+{
+	static const char retry[] = ANSWER(RETRY_RANDOM), hello[] = ANSWER(ANY_RANDOM);
+	static struct bytes b;
+
+	for (size_t size = 1; size < sizeof(retry); size++) {
+		make_answer("", 0, retry, sizeof(retry) - 1, size, &b);
+		check_answer("retry", &b, ANSWER_RETRY, b.len);
+		b.len--;
+		check_answer("cut short", &b, ANSWER_MORE, b.len);
+		make_answer(ALERT CIPHER, sizeof(ALERT CIPHER) - 1, retry, sizeof(retry) - 1, size,
+			    &b);
+		check_answer("after an alert", &b, ANSWER_RETRY, b.len);
+	}
+	make_answer("", 0, hello, sizeof(hello) - 1, 100, &b);
+	check_answer("hello", &b, ANSWER_HELLO, 5 + 38);
+	make_answer(ALERT, sizeof(ALERT) - 1, hello, sizeof(hello) - 1, 100, &b);
+	check_answer("after a warning", &b, ANSWER_HELLO, 7 + 5 + 38);
+	make_answer(ALERT, sizeof(ALERT) - 1, "", 0, 1, &b);
+	check_answer("an alert alone", &b, ANSWER_MORE, 7);
+	make_answer("", 0, "\0\0\0\0", 4, 4, &b);
+	check_answer("a request for a hello", &b, ANSWER_STRANGE, 6);
+	make_answer("", 0, "\1\0\0\x28\3\3" ANY_RANDOM SESSION, 44, 100, &b);
+	check_answer("a client's hello", &b, ANSWER_STRANGE, 6);
+	make_answer("", 0, "\2\0\0\x22\3\3" RETRY_RANDOM, 38, 100, &b);
+	check_answer("too short", &b, ANSWER_STRANGE, 5 + 4);
+	make_answer("HTTP/1.1 400", 12, "", 0, 1, &b);
+	check_answer("other text", &b, ANSWER_STRANGE, 1);
+	make_answer("\x16\3\3\0\2\2\0" CIPHER, 13, "", 0, 1, &b);
+	check_answer("within a message", &b, ANSWER_STRANGE, 8);
+}
+
+/* The state may be used again for what comes after the next hello. */
+static void test_a_second_answer(void)
+{
+	static const char retry[] = ANSWER(RETRY_RANDOM);
+	struct hello_answer answer = { .got = 0 };
+	static struct bytes b;
+	size_t used;
+
+	make_answer("", 0, retry, sizeof(retry) - 1, 20, &b);
+	for (int i = 0; i < 3; i++) {
+		CHECK_INT(hello_answer_read(&answer, b.b, b.len, &used), ANSWER_RETRY);
+		CHECK_INT(used, b.len);
+		CHECK_INT(hello_answer_read(&answer, (const uint8_t *)CIPHER, 6, &used),
+			  ANSWER_MORE);
+	}
+	make_answer("", 0, ANSWER(ANY_RANDOM), 44, 100, &b);
+	CHECK_INT(hello_answer_read(&answer, b.b, b.len, &used), ANSWER_HELLO);
+}
+
 TAP_MAIN(test_real_hellos_are_read, test_a_hello_is_the_same_in_any_records,
 	 test_what_follows_a_hello_is_not_looked_at, test_names, test_unknown_extensions_pass,
 	 test_no_name, test_broken_hellos, test_truncated_messages_are_broken, test_broken_records,
-	 test_other_protocols, test_long_hellos)
+	 test_other_protocols, test_long_hellos, test_the_length_of_a_hello, test_answers,
+	 test_a_second_answer)

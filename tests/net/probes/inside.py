@@ -6,6 +6,8 @@ it has worked. `via`: "connect" or "socks" goes through the proxy that the envir
 "proxy" as `via` of an http step sends the absolute form.
 """
 
+import _ssl
+import ctypes
 import errno
 import json
 import os
@@ -202,6 +204,106 @@ def do_tls(host, port=443, sni=None, ca=None, path="/", via=None, timeout=5, nam
             got = read_all(tls)
             subject = dict(part[0] for part in tls.getpeercert().get("subject", ())) if ca else {}
     return {"got": got.decode("latin-1"), "subject": subject.get("commonName")}
+
+
+class Hellos:
+    """A TLS client that changes its mind: the name in its second hello is another one."""
+
+    def __init__(self):
+        lib = ctypes.CDLL(_ssl.__file__)  # with the library behind it
+        for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new", "BIO_s_mem", "BIO_new"):
+            getattr(lib, name).restype = ctypes.c_void_p
+        self.lib, call = lib, self.call
+        self.ssl = call("SSL_new", call("SSL_CTX_new", call("TLS_client_method")))
+        self.incoming, self.outgoing = (call("BIO_new", call("BIO_s_mem")) for _ in range(2))
+        call("SSL_set_bio", self.ssl, self.incoming, self.outgoing)
+        call("SSL_set_connect_state", self.ssl)
+
+    def call(self, name, *args):
+        return getattr(self.lib, name)(*[ctypes.c_void_p(a) if isinstance(a, int) and a > 1 << 20 else a for a in args])
+
+    def name(self, text):
+        self.call("SSL_ctrl", self.ssl, 55, 0, text.encode())
+
+    def flush(self):
+        room = ctypes.create_string_buffer(65536)
+        size = self.call("BIO_read", self.outgoing, room, 65536)
+        return room.raw[:size] if size > 0 else b""
+
+    def feed(self, data):
+        self.call("BIO_write", self.incoming, data, len(data))
+
+    def handshake(self):
+        return self.call("SSL_do_handshake", self.ssl) == 1
+
+    def read(self):
+        room = ctypes.create_string_buffer(65536)
+        size = self.call("SSL_read", self.ssl, room, 65536)
+        return room.raw[:size] if size > 0 else b""
+
+
+def pieces_of(data, size):
+    return [data[i : i + size] for i in range(0, len(data), size)] if size else [data]
+
+
+def in_records(data, size):
+    """The handshake messages of @data in records of @size bytes; other records as they are."""
+    out = b""
+    while data:
+        end = 5 + int.from_bytes(data[3:5], "big")
+        record, data = data[:end], data[end:]
+        for piece in pieces_of(record[5:], size if record[0] == 22 else 0):
+            out += record[:3] + struct.pack(">H", len(piece)) + piece
+    return out
+
+
+def alert_in(data):
+    """The number of an alert among these records, or None."""
+    while len(data) >= 7:
+        if data[0] == 21:
+            return data[6]
+        data = data[5 + int.from_bytes(data[3:5], "big") :]
+    return None
+
+
+def do_retry(host, first, second, port=443, via=None, timeout=5, size=0, at_once=False, before=""):
+    """A session whose second hello, after the server asked for one, has another name. @size: hellos in
+    records of so many bytes; @at_once: do not wait for the server with it; @before: bytes before it."""
+    tls, answers = Hellos(), b""
+    tls.name(first)
+    tls.handshake()
+    hello = in_records(tls.flush(), size)
+    with dial(host, port, via, timeout) as sock:
+        if at_once:
+            sock.sendall(hello + before.encode("latin-1") + hello.replace(first.encode(), second.encode()))
+            return {"got": read_all(sock).decode("latin-1")}
+        sock.sendall(hello)
+        answers = sock.recv(65536)
+        tls.name(second)
+        tls.feed(answers)
+        done = tls.handshake()
+        sock.sendall(before.encode("latin-1") + in_records(tls.flush(), size))
+        while not done:
+            data = sock.recv(65536)
+            if not data:
+                raise Refused("closed")
+            answers += data
+            tls.feed(data)
+            done = tls.handshake()
+            if alert := alert_in(answers):
+                raise Refused(f"alert {alert}")
+        sock.sendall(tls.flush())
+        request = f"GET / HTTP/1.1\r\nHost: {second}\r\nConnection: close\r\n\r\n".encode()
+        tls.call("SSL_write", tls.ssl, request, len(request))
+        sock.sendall(tls.flush())
+        got = b""
+        while b"hello" not in got:
+            data = sock.recv(65536)
+            if not data:
+                break
+            tls.feed(data)
+            got += tls.read()
+        return {"got": got.decode("latin-1")}
 
 
 def do_http(host, port=80, path="/", via=None, timeout=5, name=None):

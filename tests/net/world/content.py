@@ -19,7 +19,7 @@ CERTIFICATES = {
     "rest": [
         "git.example", "pypi.example", "npm.example", "v6only.example", "v4only.example", "hosts.example",
         "chain.example", "truncated.example", "slow.example", "spoofed.example", "localhost",
-        "xn--bcher-kva.example", "private.example", "allowed.test",
+        "xn--bcher-kva.example", "private.example", "allowed.test", "retry.example",
     ],
 }  # fmt: skip
 IP_NAMES = ["93.184.216.34", "2606:2800:220:1::1", "127.0.0.1", "10.1.2.3"]

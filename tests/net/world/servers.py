@@ -10,6 +10,7 @@ import time
 
 import bulk
 import http1
+import zone
 
 IPV6_FREEBIND = 78
 KEEP = 1 << 20  # bytes of a contact that are kept
@@ -146,7 +147,8 @@ def https(servers, line):
         return
     line.entry["sni"] = None
     line.entry["plain"] = ""
-    with servers.tls.wrap(line.sock, line.entry) as tls:
+    retries = plain_address(line.sock.getsockname()[0]) == zone.RETRY
+    with servers.tls.wrap(line.sock, line.entry, retries) as tls:
 
         class Inner:
             entry = line.entry
@@ -260,12 +262,17 @@ class Tls:
             return self.contexts["*." + name.partition(".")[2]]
         return self.default
 
-    def wrap(self, sock, entry):
+    def wrap(self, sock, entry, retries=False):
+        """@retries: a client that does not guess our one group is asked for another hello."""
+
         def named(tls, name, _):
             entry["sni"] = name
+            entry.setdefault("hellos", []).append(name)
             tls.context = self.choose(name)
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.set_alpn_protocols(["http/1.1"])
         context.sni_callback = named
+        if retries:
+            context.set_ecdh_curve("secp384r1")
         return context.wrap_socket(sock, server_side=True)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The names of the simulated internet. Tests add their own."""
 
+RETRY = "93.184.216.60"  # a TLS server that wants a second hello
 SITE = {"A": ["93.184.216.34"], "AAAA": ["2606:2800:220:1::1"]}
 
 
@@ -26,6 +27,7 @@ ZONE = {
     "v4only.example": at("93.184.216.41"),
     "v6only.example": at("2606:2800:220:1::6"),
     "xn--bcher-kva.example": at("93.184.216.42"),
+    "retry.example": at(RETRY),
     # the manners of servers
     "chain.example": {"CNAME": "c1.example"},
     "c1.example": {"CNAME": "c2.example"},
