@@ -115,6 +115,7 @@ struct gateway_denial {
 
 struct gateway_account {
 	uint64_t bytes_in, bytes_out; /* to the sandbox and from it */
+	uint64_t bytes_names; /* to name servers and from them: they count for max_bytes only */
 	uint64_t n_connections;
 	uint32_t is_ready;  /* everything is in place */
 	uint32_t failed_at; /* enum gateway_step, 0 = none */

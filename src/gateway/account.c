@@ -64,7 +64,8 @@ void count_bytes(struct gateway *g, bool is_in, uint64_t n)
 
 uint64_t bytes_left(const struct gateway *g)
 {
-	uint64_t max = g->config->max_bytes, used = g->account->bytes_in + g->account->bytes_out;
+	const struct gateway_account *a = g->account;
+	uint64_t max = g->config->max_bytes, used = a->bytes_in + a->bytes_out + a->bytes_names;
 
 	if (max == 0)
 		return NEVER;

@@ -116,27 +116,30 @@ static long fill(struct flow *flow)
 	return n;
 }
 
-bool flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len)
+enum flow_state flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len)
 {
 	long n;
 
 	if (flow->pipe < 0)
 		flow->pipe = take_pipe();
 	if (flow->pipe < 0 || flow->in_pipe)
-		return false;
+		return FLOW_BROKEN;
 	n = raw_syscall(__NR_write, pipes[flow->pipe].ends[1] - 1, (long)data, (long)len, 0, 0, 0);
 	/* Also if it is not all: the pipe must not be given to another flow then. */
 	flow->in_pipe = n > 0 ? (uint32_t)n : 0;
 	if (n == (long)len)
-		return true;
+		return FLOW_MORE;
 	/* The user's pages for pipes are used up, here or elsewhere, so the pipe is small. All
 	 * bytes before these were delivered, so they can be sent without it. */
 	flow_close(flow);
-	if (sock_send(flow->to, data, len) != (long)len)
-		return false;
-	flow->moved += len;
-	count_bytes(g, flow->is_in, len);
-	return true;
+	if (len > bytes_left(g))
+		return FLOW_TOO_MUCH;
+	n = sock_send(flow->to, data, len);
+	if (n > 0) {
+		flow->moved += (uint64_t)n;
+		count_bytes(g, flow->is_in, (uint64_t)n);
+	}
+	return n == (long)len ? FLOW_MORE : FLOW_BROKEN;
 }
 
 /* From the pipe to the receiver, at most @max bytes. */

@@ -34,8 +34,8 @@ enum flow_state {
 #define FLOW_INIT { .from = -1, .to = -1, .pipe = -1 }
 
 enum flow_state flow_pump(struct gateway *g, struct flow *flow);
-/* Bytes of our own, when the pipe is empty: all of them, or the flow is broken. */
-bool flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len);
+/* Bytes of our own, when the pipe is empty: FLOW_MORE if all of them were taken, or why not. */
+enum flow_state flow_put(struct gateway *g, struct flow *flow, const char *data, size_t len);
 void flow_close(struct flow *flow); /* gives the pipe back */
 
 #endif

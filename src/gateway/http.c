@@ -126,6 +126,7 @@ static enum flow_state pass_head(struct gateway *g, struct conn *c)
 	static struct http_head head;
 	char host[HOST_TEXT_MAX];
 	enum http_result r = next_head(g, c, &head);
+	enum flow_state put;
 	bool is_last;
 	size_t n;
 
@@ -136,8 +137,9 @@ static enum flow_state pass_head(struct gateway *g, struct conn *c)
 	is_last = head.wants_close || c->proxy == PROXY_ABSOLUTE;
 	host_line(c, host_of(&head), host);
 	n = http_write_head(&head, scratch, host, is_last, scratch_out, sizeof(scratch_out));
-	if (n == 0 || !flow_put(g, &c->up, scratch_out, n))
-		return FLOW_BROKEN;
+	put = n ? flow_put(g, &c->up, scratch_out, n) : FLOW_BROKEN;
+	if (put != FLOW_MORE)
+		return put;
 	conn_consume(c, head.len);
 	c->up.left = head.body == HTTP_LENGTH ? head.body_len : 0;
 	c->is_last = is_last;
@@ -170,6 +172,7 @@ static enum flow_state pass_chunk(struct gateway *g, struct conn *c, const char 
 	uint64_t size = 0;
 	size_t used = 0;
 	enum http_result r = http_read_chunk(data, len, &used, &size);
+	enum flow_state put;
 
 	if (r == HTTP_MORE && len < CHUNK_LINE_MAX)
 		return FLOW_WAITS;
@@ -177,8 +180,9 @@ static enum flow_state pass_chunk(struct gateway *g, struct conn *c, const char 
 		conn_refuse(g, c, GATEWAY_R_HTTP, "chunk");
 		return FLOW_WAITS;
 	}
-	if (!flow_put(g, &c->up, line, chunk_line(size, line)))
-		return FLOW_BROKEN;
+	put = flow_put(g, &c->up, line, chunk_line(size, line));
+	if (put != FLOW_MORE)
+		return put;
 	conn_consume(c, used);
 	c->up.left = size;
 	c->http = size ? HTTP_AT_CHUNK_DATA : HTTP_AT_TRAILER;
@@ -189,6 +193,7 @@ static enum flow_state pass_trailer(struct gateway *g, struct conn *c, const cha
 {
 	size_t used = 0;
 	enum http_result r = http_read_trailer(data, len, &used);
+	enum flow_state put;
 
 	if (r == HTTP_MORE && len < HTTP_HEAD_MAX)
 		return FLOW_WAITS;
@@ -196,8 +201,9 @@ static enum flow_state pass_trailer(struct gateway *g, struct conn *c, const cha
 		conn_refuse(g, c, GATEWAY_R_HTTP, "trailer");
 		return FLOW_WAITS;
 	}
-	if (!flow_put(g, &c->up, "\r\n", 2))
-		return FLOW_BROKEN;
+	put = flow_put(g, &c->up, "\r\n", 2);
+	if (put != FLOW_MORE)
+		return put;
 	conn_consume(c, used);
 	c->http = c->is_last ? HTTP_AT_END : HTTP_AT_HEAD;
 	return FLOW_MORE;
@@ -206,14 +212,17 @@ static enum flow_state pass_trailer(struct gateway *g, struct conn *c, const cha
 static enum flow_state pass_chunk_end(struct gateway *g, struct conn *c, const char *data,
 				      size_t len)
 {
+	enum flow_state put;
+
 	if (len < 2 && (len == 0 || data[0] == '\r'))
 		return FLOW_WAITS;
 	if (data[0] != '\r' || data[1] != '\n') {
 		conn_refuse(g, c, GATEWAY_R_HTTP, "chunk");
 		return FLOW_WAITS;
 	}
-	if (!flow_put(g, &c->up, "\r\n", 2))
-		return FLOW_BROKEN;
+	put = flow_put(g, &c->up, "\r\n", 2);
+	if (put != FLOW_MORE)
+		return put;
 	conn_consume(c, 2);
 	c->http = HTTP_AT_CHUNK;
 	return FLOW_MORE;

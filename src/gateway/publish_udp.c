@@ -80,6 +80,20 @@ static void send_inside(struct gateway *g, struct session *s, const void *data, 
 		count_bytes(g, true, (uint64_t)n);
 }
 
+/* What was refused, to the other address; it counts again, since both may have taken it. */
+static void send_pending(struct gateway *g, struct session *s)
+{
+	uint32_t len = s->n_pending;
+	long n;
+
+	s->n_pending = 0;
+	if (len == 0 || !may_pass(g, s, len))
+		return;
+	n = sock_send(s->inside.fd, s->pending, len);
+	if (n > 0)
+		count_bytes(g, true, (uint64_t)n);
+}
+
 static void inside_ready(struct gateway *g, struct source *w, uint32_t events)
 {
 	struct session *s = w->owner;
@@ -93,9 +107,7 @@ static void inside_ready(struct gateway *g, struct source *w, uint32_t events)
 			 */
 			s->is_v6 = !s->is_v6;
 			publish_connect(g, w->fd, s->is_v6, s->port->port);
-			if (s->n_pending)
-				sock_send(w->fd, s->pending, s->n_pending);
-			s->n_pending = 0;
+			send_pending(g, s);
 			return;
 		}
 		if (n < 0)

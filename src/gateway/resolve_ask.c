@@ -54,14 +54,21 @@ static size_t write_question(const struct ask *ask, uint8_t ret[2 + DNS_ANSWER_M
 	return 2 + len;
 }
 
-static long send_question(const struct ask *ask, int fd, bool is_tcp)
+/* Below a rule with a star the guest chooses what is sent, so it counts for net.max. */
+static long send_question(struct gateway *g, const struct ask *ask, int fd, bool is_tcp)
 {
 	uint8_t frame[2 + DNS_ANSWER_MAX];
 	size_t skip = is_tcp ? 0 : 2, len = write_question(ask, frame) - skip;
-	long r = sock_send(fd, frame + skip, len);
+	long r;
 
+	if (len > bytes_left(g)) {
+		deny(g, GATEWAY_R_BYTES, ask->name, 0, NULL);
+		return -EDQUOT;
+	}
+	r = sock_send(fd, frame + skip, len);
 	if (r < 0)
 		return r;
+	g->account->bytes_names += (uint64_t)r;
 	/* So few bytes always fit into a new socket. */
 	return (size_t)r == len ? 0 : -EIO;
 }
@@ -95,7 +102,7 @@ static long ask_server(struct gateway *g, struct ask *ask, bool is_tcp)
 	if (is_tcp && r == -EINPROGRESS)
 		r = 0;
 	if (r >= 0 && !is_tcp)
-		r = send_question(ask, fd, false);
+		r = send_question(g, ask, fd, false);
 	if (r >= 0)
 		r = source_open(g, &ask->source, fd, is_tcp ? EVENT_ALL : EVENT_IN, ask_ready, ask);
 	if (r < 0) {
@@ -196,6 +203,8 @@ static void read_udp(struct gateway *g, struct ask *ask)
 
 	if (r == -EAGAIN || r == -EINTR)
 		return;
+	if (r > 0)
+		g->account->bytes_names += (uint64_t)r;
 	if (r < 0)
 		next_server(g, ask); /* an ICMP message says that nothing listens there */
 	else if (read_response(g, ask, msg, (size_t)r) == 0)
@@ -227,6 +236,7 @@ static void read_tcp(struct gateway *g, struct ask *ask)
 			return;
 		if (r <= 0)
 			break;
+		g->account->bytes_names += (uint64_t)r;
 		ask->frame_len = (uint16_t)(ask->frame_len + r);
 	}
 	next_server(g, ask);
@@ -241,7 +251,7 @@ static void ask_ready(struct gateway *g, struct source *w, uint32_t events)
 	if (ask->state == ASK_UDP) {
 		read_udp(g, ask);
 	} else if (ask->state == ASK_CONNECTING) {
-		if (sock_error(w->fd) < 0 || send_question(ask, w->fd, true) < 0)
+		if (sock_error(w->fd) < 0 || send_question(g, ask, w->fd, true) < 0)
 			next_server(g, ask);
 		else
 			ask->state = ASK_READING;

@@ -230,6 +230,27 @@ except OSError as error: print('cut', flush=True)
     assert max(c["size"] for c in net.arrived()) <= MIB + 64 * 1024
 
 
+@pytest.mark.parametrize("level", ["namespaces", "landlock"])
+def test_net_max_counts_questions(home, net, level):
+    """Below a star the command chooses what name servers are told; that is bounded, too."""
+    names = [f"{n:03}-{'d' * 50}.{'e' * 50}.evil.example" for n in range(100)]
+
+    def asked(opts):
+        if level == "namespaces":
+            steps = [{"do": "dns", "name": name} for name in names]
+        else:
+            steps = [{"do": "http", "host": name, "via": "proxy"} for name in names]
+        got = home.within([*allow("*.evil.example:80"), *opts], *steps, level=level, timeout=60)
+        queries = {q["name"] for q in net.queries()}
+        net.forget()
+        return queries, got
+
+    assert len(asked([])[0]) == 100
+    few, got = asked(["--net-max", "4K"])
+    assert 3 < len(few) < 20, few
+    assert any(d["rule"] == "net.max" for d in got["denials"]), got["denials"]
+
+
 def test_usage_counts_bytes(home, net):
     got = home.within(RULES, {"do": "tcp", "host": "db.example", "port": 9000, "send": "SEND 100000\n"})
     assert got["usage"]["net_bytes_in"] == 100_000 and got["usage"]["net_bytes_out"] == len("SEND 100000\n"), got["usage"]

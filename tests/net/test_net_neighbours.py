@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from conftest import ceiling
-from rig import allow
+from rig import allow, refused
 
 PYTHON = ["/usr/bin/python3", "-I", "-u", "-c"]
 
@@ -125,3 +125,15 @@ def test_pipes_elsewhere(home, net, neighbour):
     assert neighbour(home, PIPES) == 1440
     got = home.within(allow("www.example.com"), *[get(size) for size in (10, 12000, 10, 12000, 10)])
     assert ["hello" in r.get("got", "") for r in got["results"]] == [True] * 5, got["results"]
+
+
+def test_net_max_with_small_pipes(home, net, neighbour):
+    """Heads that take the way around a small pipe count like all others."""
+    assert neighbour(home, PIPES) == 1440
+    head = f"GET / HTTP/1.1\r\nHost: www.example.com\r\nCookie: {'c' * 12000}\r\n\r\n"
+    step = {"do": "tcp", "host": "www.example.com", "port": 80, "send": head * 20, "timeout": 5, "shut": True}
+    home.control(step)
+    assert sum(c["size"] for c in net.arrived()) == 20 * len(head)
+    got = home.within([*allow("www.example.com"), "--net-max", "40K"], step, step)
+    assert 12000 < sum(c["size"] for c in net.arrived()) <= 40 * 1024
+    assert refused(got, "connect", "www.example.com:80 (the bytes were used up)", "net.max"), got["denials"]

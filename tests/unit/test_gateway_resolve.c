@@ -227,6 +227,26 @@ static void say(struct sock *s, enum dns_rcode rcode, unsigned n, uint32_t ttl)
 		say(s_, rcode, n, ttl);                                                            \
 	} while (0)
 
+static struct gateway_account account;
+static uint64_t max_bytes;
+
+uint64_t bytes_left(const struct gateway *gw)
+{
+	CHECK(gw == &g);
+	return max_bytes - account.bytes_names;
+}
+
+static int n_denials;
+
+void deny(struct gateway *gw, enum gateway_reason reason, const char *host, uint16_t port,
+	  const char *other)
+{
+	CHECK(gw == &g && host && !other);
+	CHECK_INT(reason, GATEWAY_R_BYTES);
+	CHECK_INT(port, 0);
+	n_denials++;
+}
+
 static struct name names[WAITERS_MAX + 8];
 static int n_done;
 static const struct name *last_done;
@@ -262,6 +282,10 @@ static struct name *set_up(const char *name, const char *conf, const char *hosts
 	set_rule(&deny_rule, "*.secret", true);
 	g.rules = (struct net_rules){ allow, &deny_rule, 3, 1 };
 	g.config = &config;
+	g.account = &account;
+	memset(&account, 0, sizeof(account));
+	max_bytes = NEVER;
+	n_denials = 0;
 	g.now_ns = 1000 * SECOND;
 	g.wake_ns = NEVER;
 	resolve_conf_read(conf, strlen(conf), &resolve_conf);
@@ -297,6 +321,26 @@ static void test_both_families(void)
 	resolve(&g, name, note, name);
 	CHECK_INT(n_done, 2);
 	CHECK_INT(n_socks, 4);
+}
+
+/* What does not fit any more is not sent, and there is no answer. */
+static void test_questions_count(void)
+{
+	struct name *name = set_up("a.example", ONE, "");
+
+	max_bytes = 100;
+	resolve(&g, name, note, name);
+	CHECK_INT(n_done, 0);
+	CHECK(account.bytes_names > 0 && account.bytes_names <= 100);
+	SAY("a.example", DNS_A, DNS_NOERROR, 2, 100);
+	SAY("a.example", DNS_AAAA, DNS_NOERROR, 1, 1);
+	CHECK_INT(n_done, 1);
+	name = set_up("a.example", ONE, "");
+	max_bytes = 10;
+	resolve(&g, name, note, name);
+	CHECK_INT(n_done, 1);
+	CHECK_INT(name->rcode, DNS_SERVFAIL);
+	CHECK(n_denials > 0 && account.bytes_names == 0);
 }
 
 static void test_second_family_is_late(void)
@@ -627,7 +671,7 @@ static void test_limits(void)
 	CHECK_INT(count_open(), 0);
 }
 
-TAP_MAIN(test_both_families, test_second_family_is_late, test_empty_family_waits,
-	 test_nobody_answers, test_servers_that_fail, test_no_network, test_forged_answers,
-	 test_truncated, test_tcp_that_fails, test_negative, test_search, test_not_allowed,
-	 test_hosts_first, test_waiters, test_limits)
+TAP_MAIN(test_both_families, test_questions_count, test_second_family_is_late,
+	 test_empty_family_waits, test_nobody_answers, test_servers_that_fail, test_no_network,
+	 test_forged_answers, test_truncated, test_tcp_that_fails, test_negative, test_search,
+	 test_not_allowed, test_hosts_first, test_waiters, test_limits)
