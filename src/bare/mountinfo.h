@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct mount_line {
-	char *point, *type;
+	char *root, *point, *type;
 };
 
 /* Ends the field at @s and undoes \040 and its like; what follows it, NULL if nothing does. */
@@ -38,8 +38,10 @@ static inline bool mount_line_read(char *line, struct mount_line *ret)
 {
 	char *at = line, *field;
 
-	for (int i = 0; at && i < 4; i++)
+	for (int i = 0; at && i < 3; i++)
 		at = mount_field(at);
+	ret->root = at;
+	at = at ? mount_field(at) : NULL;
 	ret->point = at;
 	at = at ? mount_field(at) : NULL;
 	do {

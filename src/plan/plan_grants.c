@@ -223,6 +223,14 @@ static int keep_grant(struct build *b, struct grant *g, struct grant **ret)
 	return 0;
 }
 
+/* write() takes set-id bits away, a shared mapping does not. */
+static bool write_lends_identity(const struct grant *g, mode_t mode)
+{
+	bool is_setgid = (mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP);
+
+	return g->write && S_ISREG(mode) && ((mode & S_ISUID) || is_setgid);
+}
+
 /* Takes @fd, opened from @path, in any case. */
 static int add_opened(struct build *b, const char *path, int fd, struct grant *g,
 		      struct grant **ret)
@@ -240,6 +248,10 @@ static int add_opened(struct build *b, const char *path, int fd, struct grant *g
 	g->dev = st.st_dev;
 	g->ino = st.st_ino;
 	r = check_object(b, g);
+	if (r == 0 && write_lends_identity(g, st.st_mode))
+		r = refuse(b, g, "it has a set-id bit",
+			   "written through a mapping it would keep the bit, and lend its owner's "
+			   "identity; take the bit away: chmod ug-s");
 	if (r == 0 && strcmp(path, g->real) != 0)
 		r = check_links(b, path, g);
 	if (r < 0) {

@@ -32,6 +32,13 @@ static int read_mounts(struct strbuf *ret)
 	return r;
 }
 
+/* All of the host's devices: here nothing keeps them from being opened. Single ones are mounted to
+ * hide something. */
+static bool is_dev(const struct mount_line *mount)
+{
+	return strcmp(mount->type, "devtmpfs") == 0 && strcmp(mount->root, "/") == 0;
+}
+
 /* The next of the kernel's file systems from *at on, which moves behind it. */
 static bool next_kernel_mount(char **at, struct mount_line *ret)
 {
@@ -41,7 +48,7 @@ static bool next_kernel_mount(char **at, struct mount_line *ret)
 		*at = end ? end + 1 : NULL;
 		if (end)
 			*end = '\0';
-		if (mount_line_read(line, ret) && is_kernel_fs(ret->type))
+		if (mount_line_read(line, ret) && (is_kernel_fs(ret->type) || is_dev(ret)))
 			return true;
 	}
 	return false;

@@ -5,6 +5,7 @@ import hashlib
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import time
 
@@ -543,3 +544,62 @@ def test_set_id_files(me, level):
     assert any(inside.iterdir()), "the probe did not run"
     me.outside(["/usr/bin/python3", "-I", script], cwd=outside)
     assert len(made(outside)) >= 18, "outside every way must work"
+
+
+# What setcap writes: version 2, effective, cap_dac_override.
+FILE_CAPS = """
+import os, struct, sys
+value = struct.pack("<5I", 0x02000001, 1 << 1, 0, 0, 0)
+open(sys.argv[1], "w").close()
+os.setxattr(sys.argv[1], "security.capability", value)
+"""
+
+
+def test_file_capabilities(me, level):
+    """The same with the capabilities of a file."""
+    path = me.work / "program"
+    python = ["/usr/bin/python3", "-I", "-c", FILE_CAPS, path]
+    wrap = [] if me.uid == 0 else ["unshare", "-Ur"]  # a user may give those of an own namespace
+    assert me.outside([*wrap, *python]).returncode == 0, "positive control"
+    assert "security.capability" in os.listxattr(path)
+    path.unlink()
+    done = me.run(["-w", me.work], python, level)
+    assert done.returncode == 1 and path.exists(), done
+    assert "security.capability" not in os.listxattr(path)
+
+
+# A shared mapping changes a file without write(), which would take set-id bits away.
+BY_MAPPING = """
+import mmap, os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+with mmap.mmap(fd, 0) as memory:
+    memory[:4] = b"EVIL"
+"""
+
+
+def test_set_id_file_by_mapping(me, level):
+    """A set-id file cannot be granted for writing: a shared mapping changes it and leaves the bit."""
+    path = me.write(me.out / "set-id", "program", 0o755)
+    python = ["/usr/bin/python3", "-I", "-c", BY_MAPPING, path]
+    for bit in (stat.S_ISUID, stat.S_ISGID):
+        path.write_text("program")
+        os.chmod(path, bit | 0o755)
+        assert me.outside(python).returncode == 0
+        assert path.read_text() == "EVILram" and path.stat().st_mode & bit, "positive control"
+        done = me.run(["-w", path], python, level)
+        assert done.returncode == 125 and b"set-id bit" in done.stderr, done
+        path.write_text("program")
+        os.chmod(path, bit | 0o755)
+        assert me.run(["-r", path], python, level).returncode == 1
+        assert path.read_text() == "program"
+    os.chmod(path, 0o755)
+    assert me.run(["-w", path], python, level).returncode == 0
+    os.chmod(path, stat.S_ISGID | 0o644)  # means something else
+    assert me.run(["-w", path], python, level).returncode == 0
+
+
+def test_writing_takes_set_id_bits_away(me, level):
+    path = me.write(me.work / "set-id", "program", 0o6755)
+    done = me.run(["-w", me.work], ["sh", "-c", "echo EVIL >> set-id"], level)
+    assert done.returncode == 0 and path.read_text() == "programEVIL\n", done
+    assert not path.stat().st_mode & 0o6000

@@ -4,11 +4,13 @@
 Everything is mounted in a mount namespace that ends with the test.
 """
 
+import pathlib
+import re
 import subprocess
 
 import pytest
 
-from conftest import IS_ROOT, ceiling, needs
+from conftest import IS_ROOT, ceiling, needs, unavailable
 
 # name -> (how to mount it on "$1", a file in it that the control can read)
 KINDS = {
@@ -121,3 +123,30 @@ def test_other_mounts_stay(world):
     argv = ["cat", world.point / "file"]
     done = world.run(mount, world.me.argv(["-r", world.dir], argv, "namespaces"))
     assert done.stdout == b"there\n", done
+
+
+def mount_of(point):
+    """Its line in mountinfo."""
+    lines = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
+    return next((line for line in reversed(lines) if line.split()[4] == point), "")
+
+
+def test_devices(world, level):
+    """The host's devices below a grant: `nodev` keeps them shut, and where there is none the grant is refused."""
+    if not re.search(r" - devtmpfs ", mount_of("/dev")):
+        unavailable("/dev is no devtmpfs here")
+    mount = 'mount --rbind /dev "$1"'
+    argv = ["head", "-c", "1", world.point / "zero"]
+    assert world.run(mount, argv).stdout == b"\0", "positive control"
+    done = world.run(mount, world.me.argv(["-r", world.dir], argv, level))
+    assert done.stdout == b"" and done.returncode != 0, done
+    if level == "landlock" or world.me.uid == 0:
+        assert done.returncode == 125 and f"at '{world.point}'".encode() in done.stderr, done
+
+
+def test_a_hidden_name_is_no_device(world):
+    """Containers mount /dev/null over what they hide."""
+    mount = 'rmdir "$1"; touch "$1"; mount --bind /dev/null "$1"'
+    argv = ["cat", world.dir / "plain"]
+    done = world.run(mount, world.me.argv(["-r", world.dir], argv, "landlock"))
+    assert done.stdout == b"plain\n", done

@@ -64,6 +64,7 @@ static void test_a_mount_is_read(void)
 	REQUIRE(mount_line_read(escaped, &mount));
 	CHECK_STR(mount.point, "/x y\\\nz\\9");
 	CHECK_STR(mount.type, "proc");
+	CHECK_STR(mount.root, "/a -");
 	REQUIRE(mount_line_read(no_tags, &mount));
 	CHECK_STR(mount.type, "ext4");
 	CHECK(!mount_line_read(dash, &mount));
