@@ -82,12 +82,27 @@ static int is_sentence(const char *target)
 	return strncmp(target, "the file system ", 16) == 0;
 }
 
+/* A limit of which nobody saw that it was reached: says so, and returns 1. */
+static int explain_maybe(const struct cordon_denial *d)
+{
+	static const char maybe[] = " (may have been reached)";
+	size_t len = strlen(d->target), n = sizeof(maybe) - 1;
+
+	if (len <= n || strcmp(d->target + len - n, maybe) != 0)
+		return 0;
+	say_line("the limit of %.*s may have been reached (raise it with %s)", (int)(len - n),
+		 d->target, d->fix);
+	return 1;
+}
+
 /* Limits that refused something; explain_ending() tells about one that ended the run. */
 static void explain_limits(const struct cordon_result *result)
 {
 	for (size_t i = 0; i < result->n_denials; i++) {
 		const struct cordon_denial *d = &result->denials[i];
 
+		if (strncmp(d->rule, "limits.", 7) == 0 && explain_maybe(d))
+			continue;
 		if (result->kind != CORDON_KIND_PROCS && strcmp(d->rule, "limits.procs") == 0)
 			say_line("the limit of %s was reached; more failed with EAGAIN (raise it "
 				 "with %s)",

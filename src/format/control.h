@@ -89,9 +89,11 @@ enum control_limit {
 /* control_report.hits: limits that were reached without ending the run */
 #define CONTROL_HIT_PROCS 0x1u
 #define CONTROL_HIT_DISK 0x2u
-#define CONTROL_HIT_WORKSPACE 0x4u /* noticed only after the command had ended */
-#define CONTROL_HIT_LOCKED 0x8u	   /* a directory that is kept could not be read at the end */
-#define CONTROL_HIT_GROWN 0x10u	   /* the file system's growth showed it, not the run's files */
+#define CONTROL_HIT_WORKSPACE 0x4u    /* noticed only after the command had ended */
+#define CONTROL_HIT_LOCKED 0x8u	      /* a directory that is kept could not be read at the end */
+#define CONTROL_HIT_MAYBE_PROCS 0x20u /* not seen, but it may have been */
+#define CONTROL_HIT_MAYBE_DISK 0x40u
+#define CONTROL_HIT_GROWN 0x10u /* the file system's growth showed it, not the run's files */
 
 struct control_report {
 	uint32_t type;

@@ -53,14 +53,15 @@ struct init {
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
-	int proc_fd;	  /* /proc, where the tree is found */
-	int proc_seen;	  /* the tree was found there, since that was last set to 0 */
-	long proc_error;  /* something there could not be read although it exists */
-	long watch_error; /* limits can no longer be watched: the run must end */
-	int more_dead;	  /* there is more to reap */
-	int exact_pid;	  /* the helper of watch/exact_count.c, 0 = none */
-	int disk_pid;	  /* the helper of watch/disk.c, 0 = none */
-	int has_status;	  /* how the command ended is known */
+	int proc_fd;	    /* /proc, where the tree is found */
+	int proc_seen;	    /* the tree was found there, since that was last set to 0 */
+	long proc_error;    /* something there could not be read although it exists */
+	uint64_t n_helpers; /* that we made since the last look at the tree's tasks */
+	long watch_error;   /* limits can no longer be watched: the run must end */
+	int more_dead;	    /* there is more to reap */
+	int exact_pid;	    /* the helper of watch/exact_count.c, 0 = none */
+	int disk_pid;	    /* the helper of watch/disk.c, 0 = none */
+	int has_status;	    /* how the command ended is known */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	uint64_t kill_at_ns; /* the end of the grace */

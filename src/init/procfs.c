@@ -10,6 +10,8 @@
 #include "bare/raw.h"
 #include "bare/text.h"
 
+#define LOADAVG_MAX 128
+
 const char *proc_path(int pid, const char *name, char ret[PROC_PATH_MAX])
 {
 	size_t at = 0;
@@ -165,4 +167,18 @@ long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max)
 	n = read_entries(fd, ret, max);
 	close_fd(fd);
 	return n;
+}
+
+/* The last number of /proc/loadavg. */
+uint64_t proc_newest(int proc_fd)
+{
+	char text[LOADAVG_MAX];
+	uint64_t number = 0;
+	long n = proc_read(proc_fd, 0, "loadavg", text, sizeof(text));
+
+	while (n > 0 && text[n - 1] != ' ')
+		n--;
+	if (n > 0)
+		proc_numbers(text + n, &number, 1);
+	return number;
 }

@@ -33,6 +33,9 @@ int proc_numbers(const char *text, uint64_t *ret, int max);
 long proc_lines(int proc_fd, int pid, const char *name, char *text, size_t size,
 		void (*each)(void *arg, const char *line), void *arg);
 
+/* The pid of the newest task of the pid namespace; 0 = unknown. */
+uint64_t proc_newest(int proc_fd);
+
 /* The entries of a directory that are numbers, at most @max of them; how many, or -errno. */
 long proc_entries(int proc_fd, int pid, const char *name, int *ret, int max);
 

@@ -355,6 +355,39 @@ static void deny_disk(struct cordon_run *run, int64_t limit)
 		   arena_printf(a, "--disk %s", units_format_size(limit * 2, more)));
 }
 
+/* Nobody saw it; the figures only allow it, and the command failed. */
+#define MAYBE " (may have been reached)"
+
+static int has_failed(const struct cordon_result *res)
+{
+	return res->kind == CORDON_KIND_SIGNALED ||
+	       (res->kind == CORDON_KIND_EXITED && res->exit_code != 0);
+}
+
+/* Limits at which the kernel refuses more. */
+static void deny_refused(struct cordon_run *run)
+{
+	const struct cordon_result *res = &run->result;
+	const struct plan_limits *l = &run->plan->limits;
+	uint32_t hits = run->report.hits;
+	int procs = hits & CONTROL_HIT_PROCS || res->kind == CORDON_KIND_PROCS;
+	int disk = hits & CONTROL_HIT_DISK, failed = has_failed(res);
+	char size[UNITS_TEXT_MAX], more[UNITS_TEXT_MAX];
+	struct arena *a = &run->arena;
+
+	if (procs || (hits & CONTROL_HIT_MAYBE_PROCS && failed))
+		deny_limit(run, "procs", "limits.procs",
+			   arena_printf(a, "%ju tasks%s", (uintmax_t)l->procs, procs ? "" : MAYBE),
+			   arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2));
+	if (disk || (hits & CONTROL_HIT_MAYBE_DISK && failed))
+		deny_limit(run, "disk", "limits.disk",
+			   arena_printf(a, "%s in private directories%s",
+					units_format_size((int64_t)l->disk_bytes, size),
+					disk ? "" : MAYBE),
+			   arena_printf(a, "--disk %s",
+					units_format_size((int64_t)l->disk_bytes * 2, more)));
+}
+
 /* Limits that were reached, and what would have been enough. */
 static void fill_limits(struct cordon_run *run)
 {
@@ -363,16 +396,7 @@ static void fill_limits(struct cordon_run *run)
 	char size[UNITS_TEXT_MAX], more[UNITS_TEXT_MAX];
 	const struct cordon_result *res = &run->result;
 
-	if (run->report.hits & CONTROL_HIT_PROCS || res->kind == CORDON_KIND_PROCS)
-		deny_limit(run, "procs", "limits.procs",
-			   arena_printf(a, "%ju tasks", (uintmax_t)l->procs),
-			   arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2));
-	if (run->report.hits & CONTROL_HIT_DISK)
-		deny_limit(run, "disk", "limits.disk",
-			   arena_printf(a, "%s in private directories",
-					units_format_size((int64_t)l->disk_bytes, size)),
-			   arena_printf(a, "--disk %s",
-					units_format_size((int64_t)l->disk_bytes * 2, more)));
+	deny_refused(run);
 	if (run->report.hits & CONTROL_HIT_WORKSPACE || res->kind == CORDON_KIND_DISK)
 		deny_disk(run, (int64_t)l->disk_bytes);
 	if (res->kind == CORDON_KIND_MEMORY)

@@ -328,10 +328,12 @@ static void begin_count(struct init *in, uint64_t now)
 	work.live = in;
 	work.is_done = 0;
 	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &disk.pid_fd, count, 0);
-	if (pid < 0)
+	if (pid < 0) {
 		disk.pid_fd = 0;
-	else
-		in->disk_pid = (int)pid;
+		return;
+	}
+	in->disk_pid = (int)pid;
+	in->n_helpers++;
 }
 
 /* ---- deciding ---- */

@@ -84,6 +84,7 @@ enum exact_result exact_count(struct init *in, struct memory *ret)
 	if (pid < 0)
 		return EXACT_LATE;
 	in->exact_pid = (int)pid;
+	in->n_helpers++;
 	for (;;) {
 		uint64_t now;
 

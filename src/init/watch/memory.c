@@ -24,6 +24,7 @@
 #include "init/tree.h"
 #include "init/watch/figures.h"
 #include "init/watch/idle.h"
+#include "init/watch/refused.h"
 #include "init/watch/shmem.h"
 #include "init/watch/sockets.h"
 
@@ -84,14 +85,27 @@ void memory_start(struct init *in)
 		shmem_start(in);
 }
 
-uint64_t memory_disk(struct init *in, int *ret_full)
+int memory_room(struct init *in, uint64_t *ret_bytes, uint64_t *ret_inodes)
 {
 	struct statfs st;
 
-	*ret_full = 0;
 	if (!statfs_root(in, &st))
 		return 0;
-	*ret_full = st.f_bfree == 0 || st.f_ffree == 0;
+	*ret_bytes = (uint64_t)st.f_bfree * (uint64_t)st.f_bsize;
+	*ret_inodes = (uint64_t)st.f_ffree;
+	refused_note_room(in, (uint64_t)st.f_bfree, (uint64_t)st.f_ffree, (uint64_t)st.f_blocks,
+			  (uint64_t)st.f_files);
+	return 1;
+}
+
+uint64_t memory_disk(struct init *in)
+{
+	struct statfs st;
+
+	if (!statfs_root(in, &st))
+		return 0;
+	refused_note_room(in, (uint64_t)st.f_bfree, (uint64_t)st.f_ffree, (uint64_t)st.f_blocks,
+			  (uint64_t)st.f_files);
 	return above((uint64_t)(st.f_blocks - st.f_bfree), baseline.blocks) * (uint64_t)st.f_bsize;
 }
 

@@ -41,8 +41,10 @@ uint64_t memory_total(const struct memory *m);
 uint64_t memory_least(const struct memory *m);
 /* The same right now, while the exact count is under way in another process. */
 uint64_t memory_at_least(struct init *in);
-/* Bytes in the private directories; *ret_full: there is no room left in them. */
-uint64_t memory_disk(struct init *in, int *ret_full);
+/* Bytes in the private directories. */
+uint64_t memory_disk(struct init *in);
+/* What is left in them; 0 if there are none that have a limit. */
+int memory_room(struct init *in, uint64_t *ret_bytes, uint64_t *ret_inodes);
 /* Free memory of the whole machine, at next to no cost; *ret_total: all there is. */
 uint64_t memory_free(uint64_t *ret_total);
 

@@ -28,12 +28,12 @@
 #include "init/watch/figures.h"
 #include "init/watch/idle.h"
 #include "init/watch/memory.h"
+#include "init/watch/refused.h"
 
 #define FILL_BYTES_PER_NS 6  /* one CPU, with huge pages */
 #define FILL_CPUS_MAX 8	     /* more do not write faster to one machine's memory */
 #define WRITE_BYTES_PER_NS 4 /* by code that also computes what it writes */
 #define GROWN_NS (3 * MS)
-#define LOADAVG_MAX 128
 #define TICK_MIN_NS MS
 #define TICK_MAX_NS (50 * MS)
 #define COUNT_NS (20 * MS) /* at least so often, under a limit of memory ... */
@@ -47,7 +47,7 @@
 
 static struct {
 	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
-	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns;
+	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns, room_at_ns;
 	uint64_t counted_at_ns, count_cost_ns;
 	uint64_t free_then;  /* the machine's free memory at the last count */
 	uint64_t margin;     /* what may be added before the limit is passed by too much */
@@ -72,19 +72,17 @@ static void note_tasks(struct init *in, const struct memory *m)
 		in->report.procs = m->tasks;
 	if (in->limits.procs && m->tasks >= in->limits.procs)
 		in->report.hits |= CONTROL_HIT_PROCS;
+	refused_note_tasks(in, m->tasks);
 	if (in->limits.end_at_procs && m->tasks > in->limits.end_at_procs)
 		in->report.limit = CONTROL_LIMIT_PROCS;
 }
 
 static void note_disk(struct init *in)
 {
-	int full;
-	uint64_t bytes = memory_disk(in, &full) + disk_bytes();
+	uint64_t bytes = memory_disk(in) + disk_bytes();
 
 	if (bytes > in->report.disk_bytes)
 		in->report.disk_bytes = bytes;
-	if (full)
-		in->report.hits |= CONTROL_HIT_DISK;
 }
 
 /* Nothing in the quick count is shared, guessed or an upper bound. */
@@ -149,20 +147,6 @@ static void count_tree(struct init *in, uint64_t now)
 		watch.margin = limit - used + slack(in);
 }
 
-/* The pid of the newest process. */
-static uint64_t newest_process(struct init *in)
-{
-	char text[LOADAVG_MAX];
-	uint64_t number = 0;
-	long n = proc_read(in->proc_fd, 0, "loadavg", text, sizeof(text));
-
-	while (n > 0 && text[n - 1] != ' ')
-		n--;
-	if (n > 0)
-		proc_numbers(text + n, &number, 1);
-	return number;
-}
-
 /*
  * Free memory may stay the same while the tree grows, because other programs free some. But filling
  * memory takes CPU time, and only a new process can have used CPU time that was not seen. (Without
@@ -175,7 +159,7 @@ static int may_have_grown(struct init *in, uint64_t now)
 	if (idle_used_ns() * WRITE_BYTES_PER_NS > watch.margin / 2)
 		return 1;
 	return in->plan->level == PLAN_LEVEL_NAMESPACES && watch.margin < 4 * slack(in) &&
-	       newest_process(in) != watch.newest;
+	       proc_newest(in->proc_fd) != watch.newest;
 }
 
 static void watch_memory(struct init *in, uint64_t now)
@@ -187,7 +171,7 @@ static void watch_memory(struct init *in, uint64_t now)
 	if (free_now + watch.margin / 2 < watch.free_then ||
 	    ((watch.is_tight || now - watch.counted_at_ns >= often) && !idle_since(watch.noted)) ||
 	    may_have_grown(in, now)) {
-		watch.newest = newest_process(in);
+		watch.newest = proc_newest(in->proc_fd);
 		count_tree(in, now);
 	}
 	watch.memory_at_ns = watch.margin / speed;
@@ -255,6 +239,8 @@ void watch_start(struct init *in)
 	if (in->limits.memory_bytes || in->n_watched)
 		ask_for_short_slices();
 	cpu_start();
+	refused_start(in);
+	watch.room_at_ns = now + FIRST_LOOK_NS;
 	watch.look_ns = FIRST_LOOK_NS;
 	watch.look_at_ns = now + FIRST_LOOK_NS;
 	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
@@ -299,12 +285,14 @@ uint64_t watch_tick(struct init *in)
 	}
 	if (now >= watch.look_at_ns)
 		look_around(in, now);
+	if (now >= watch.room_at_ns)
+		watch.room_at_ns = now + refused_tick(in);
 	note_blindness(in);
 	/* An early look at the CPU does no harm: one wake-up serves both. */
 	if (cpu_is_idle())
 		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
 	next = least(least(watch.memory_at_ns, watch.cpu_at_ns),
-		     least(watch.look_at_ns, watch.disk_at_ns));
+		     least(least(watch.look_at_ns, watch.room_at_ns), watch.disk_at_ns));
 	return next > now ? next - now : 0;
 }
 
@@ -318,4 +306,5 @@ void watch_end(struct init *in)
 {
 	disk_end(in);
 	note_disk(in);
+	refused_end(in);
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the kernel refuses by itself (tasks, room in the private directories), it tells nobody but
+ * the program that asked. This says what was seen of it, and what may have happened unseen.
+ */
+#ifndef INIT_WATCH_REFUSED_H
+#define INIT_WATCH_REFUSED_H
+
+#include "init/init.h"
+
+/* When the command has been started. */
+void refused_start(struct init *in);
+/* The tree was seen to have so many tasks. */
+void refused_note_tasks(struct init *in, uint64_t tasks);
+/* A private directory was looked at. */
+void refused_note_room(struct init *in, uint64_t free_blocks, uint64_t free_inodes, uint64_t blocks,
+		       uint64_t inodes);
+/* Looks at the private directories. The nanoseconds until it wants to be called again. */
+uint64_t refused_tick(struct init *in);
+/* When the tree is gone. */
+void refused_end(struct init *in);
+
+#endif
