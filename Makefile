@@ -4,12 +4,14 @@
 PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 30
+GIT_FUZZ_SECONDS ?= 60
+SEED ?=
 N ?= 100000
 KILLS ?= 2000
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test test-adapters test-kernels bench lint format fuzz soak wheel install clean help
+.PHONY: all run test test-adapters test-kernels bench lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -50,6 +52,11 @@ format: ## rewrite all C files in the house format
 fuzz: ## run every fuzz target for FUZZ_SECONDS (default 30)
 	@tools/install-deps.sh build fuzz
 	@tools/fuzz.sh $(FUZZ_SECONDS)
+
+fuzz-git: ## hostile commands in repositories, judged with real git of several versions (GIT_FUZZ_SECONDS, SEED)
+	@tools/install-deps.sh build test gits
+	@$(MAKE) --no-print-directory all
+	@GIT_FUZZ_SECONDS='$(GIT_FUZZ_SECONDS)' SEED='$(SEED)' tools/fuzz-git.sh
 
 soak: ## N runs of every kind (default 100000) with a census of leaks, then KILLS kills (default 2000)
 	@tools/install-deps.sh build test

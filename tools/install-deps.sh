@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs, if any is missing, and says so first.
 #
-#	tools/install-deps.sh SET...      sets: build python lint test kernels fuzz bench
+#	tools/install-deps.sh SET...      sets: build python lint test kernels gits fuzz bench
 #	tools/install-deps.sh --list SET...
 #
 # Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
@@ -17,6 +17,7 @@ declare -A sets=(
 		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server
 		python3-pip"
 	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"
+	[gits]="dpkg-dev zlib1g-dev xz-utils debian-archive-keyring"
 	[fuzz]="clang-19 libclang-rt-19-dev"
 	[bench]="bubblewrap git sqlite3 procps"
 )
