@@ -27,7 +27,8 @@
 #define CORDON_FILES_MAGIC 0x31524643u /* "CFR1" */
 #define CORDON_FILES_PATH_MAX 4095u
 #define CORDON_FILES_CHUNK_MAX 65536u
-#define CORDON_FILES_MALFORMED 2 /* exit status */
+#define CORDON_FILES_LIST_BYTES (16u << 20) /* data of one LIST: deep names repeat their way */
+#define CORDON_FILES_MALFORMED 2	    /* exit status */
 
 enum cordon_files_op {
 	/* Data: `max` bytes (0 = all) from `offset` on. Regular files only: EISDIR for directories,
@@ -40,7 +41,8 @@ enum cordon_files_op {
 	CORDON_FILES_STAT,
 	/* Data: records of what lies in a directory, a directory before its content, in no other
 	 * order. `depth` 1 = the directory itself, 0 = everything below; `max` = most records, 0 =
-	 * all. No links are followed below `path`. NOFOLLOW */
+	 * all. E2BIG beyond CORDON_FILES_LIST_BYTES. No links are followed below `path`. NOFOLLOW
+	 */
 	CORDON_FILES_LIST,
 	/* `mode` 0: 0777; less the umask in any case. PARENTS EXIST_OK */
 	CORDON_FILES_MKDIR,

@@ -222,6 +222,24 @@ for i in range(3000):
     assert not box.files.exists("d")
 
 
+def test_a_listing_has_a_size(box):
+    """Long names inside each other: a hundred kilobytes of them are twenty megabytes of paths."""
+    code = """
+import os
+for i in range(400):
+    os.mkdir("n" * 250); os.chdir("n" * 250)
+"""
+    assert box.run_code(code, timeout=60).ok
+    for ask in (lambda: box.files.list(".", depth=0), lambda: box.files.glob("**"), box.files.export_tar):
+        with pytest.raises(OSError, match=r"more than 16 MiB; list less at once \(depth=1\)") as error:
+            ask()
+        assert error.value.errno == errno.E2BIG
+    (one,) = box.files.list(".", depth=1)
+    assert one.name == "n" * 250 and len(box.files.list(".", depth=100)) == 100
+    box.files.remove(one.path, recursive=True)
+    assert box.files.list(".") == []
+
+
 def test_a_tree_that_changes_while_it_is_read(box):
     spinner = box.popen(
         "while :; do rm -rf t; mkdir -p t/a/b; ln -sfn / t/a/c; rm -rf t/a; ln -s / t/a; done"

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #define DEPTH_LARGE 3000
+#define DEPTH_HUGE 6000
 #define ENTRIES_LARGE 30000
 #define BYTES_LARGE ((size_t)100 << 20)
 
@@ -57,6 +58,31 @@ static void test_deep(struct fx *f)
 	while (fx_record(&a, &at, &record))
 		longest = record.head.name_len > longest ? record.head.name_len : longest;
 	CHECK_INT(longest, strlen("chain") + 2 * (DEPTH_LARGE - 1));
+	fx_expect(f, 0, "");
+	fx_ended(f, 0);
+	CHECK(lstat(fx_host(f, "chain"), &st) < 0 && errno == ENOENT);
+}
+
+/* So deep that all paths together are more than an answer holds. Most of it is removed at the top,
+ * where the name that is used for that may be taken. */
+static void test_too_deep(struct fx *f)
+{
+	const struct cordon_files_request all = { .depth = 0 }, one = { .depth = 1 };
+	struct fx_answer a;
+	struct stat st;
+
+	make_chain(f, "chain", DEPTH_HUGE, 0);
+	fx_file(f, "chain/.cordon-removed-0", "taken");
+	fx_ask(f, CORDON_FILES_LIST, 0, ".", NULL, &all, NULL);
+	fx_ask(f, CORDON_FILES_LIST, 0, "chain", NULL, &one, NULL);
+	fx_ask(f, CORDON_FILES_REMOVE, CORDON_FILES_RECURSIVE, "chain", NULL, NULL, NULL);
+	fx_run(f);
+	a = fx_take(f);
+	CHECK_INT(a.error, E2BIG);
+	CHECK(a.len <= CORDON_FILES_LIST_BYTES);
+	a = fx_take(f);
+	CHECK_INT(a.error, 0);
+	CHECK_INT(fx_count(&a), 2);
 	fx_expect(f, 0, "");
 	fx_ended(f, 0);
 	CHECK(lstat(fx_host(f, "chain"), &st) < 0 && errno == ENOENT);
@@ -286,7 +312,7 @@ static void test_changed(struct fx *f)
 	munmap((void *)(uintptr_t)swapping, 4096);
 }
 
-static void (*const heavy[])(struct fx *) = { test_deep, test_many };
+static void (*const heavy[])(struct fx *) = { test_deep, test_too_deep, test_many };
 
 /* These take their time: once at each level, as different callers. */
 static void test_heavy_namespaces(void)

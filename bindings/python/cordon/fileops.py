@@ -32,6 +32,7 @@ StrPath = Union[str, "os.PathLike[str]"]
 READ_MAX = 256 << 20  # bytes, unless the caller says otherwise
 PIECE = 16 << 20  # of a file that is copied to the host
 LIST_MAX = 100_000  # entries
+LIST_BYTES = 16 << 20  # of one listing: the server's own maximum
 _MOST = (1 << 63) - 1
 
 _MAGIC = 0x31524643
@@ -283,6 +284,9 @@ def listing(path: StrPath, depth: int = 1, limit: int = LIST_MAX) -> Op[List[Fil
     """What is in a directory."""
 
     def finish(answers: List[Answer]) -> List[FileInfo]:
+        if answers[0].errno == errno.E2BIG:
+            text = f"the paths in it have more than {LIST_BYTES >> 20} MiB; list less at once (depth=1)"
+            raise OSError(errno.E2BIG, text, os.fspath(path))
         raw = answers[0].check(path)
         if answers[0].more:
             text = f"there are more than {limit} entries"

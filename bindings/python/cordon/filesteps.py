@@ -9,7 +9,8 @@ import io
 import os
 import posixpath
 from typing import (
-    TYPE_CHECKING, Any, Callable, Generator, List, Optional, Sequence, Tuple, TypeVar, Union,
+    TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Generator, List, Optional, Sequence, Tuple,
+    TypeVar, Union,
 )  # fmt: skip
 
 from . import arguments, fileops
@@ -34,27 +35,54 @@ def _parts(pattern: str) -> List[str]:
     return [*parts, "*"] if parts and parts[-1] == "**" else parts
 
 
-def _fits(path: str, parts: Sequence[str]) -> bool:
-    """Whether the names along a path fit the parts, of which ``**`` is any number of names."""
-    here = {0}  # how many of the parts can be behind us
-    for name in filter(None, path.split("/")):
-        for at in sorted(here):
-            while at < len(parts) and parts[at] == "**":
-                at += 1
-                here.add(at)
-        here = {
-            at if parts[at] == "**" else at + 1
-            for at in here
-            if at < len(parts) and (parts[at] == "**" or fnmatch.fnmatchcase(name, parts[at]))
-        }
-    return len(parts) in here
+#: How many parts of a pattern can be behind us, in a directory.
+Places = FrozenSet[int]
+
+
+def _step(here: Places, name: str, parts: Sequence[str]) -> Places:
+    """From a directory to the name in it. ``**`` is any number of names."""
+    ahead = set(here)
+    for at in here:
+        while at < len(parts) and parts[at] == "**":
+            at += 1
+            ahead.add(at)
+    return frozenset(
+        at if parts[at] == "**" else at + 1
+        for at in ahead
+        if at < len(parts) and (parts[at] == "**" or fnmatch.fnmatchcase(name, parts[at]))
+    )
+
+
+class _Matcher:
+    """Remembers each directory, so that a deep path is not matched from its beginning again."""
+
+    def __init__(self, parts: Sequence[str]) -> None:
+        self._parts = parts
+        self._known: Dict[str, Places] = {}
+
+    def _walk(self, path: str) -> Places:
+        """From the top."""
+        here: Places = frozenset((0,))
+        for name in filter(None, path.split("/")):
+            here = _step(here, name, self._parts)
+        return here
+
+    def fits(self, info: FileInfo) -> bool:
+        """Whether the names along its path fit the parts."""
+        above, _, name = info.path.rpartition("/")
+        if above not in self._known:
+            self._known[above] = self._walk(above)
+        here = _step(self._known[above], name, self._parts)
+        if info.is_dir:
+            self._known[info.path] = here
+        return len(self._parts) in here
 
 
 def matching(found: Sequence[FileInfo], pattern: str) -> List[FileInfo]:
     """Those whose path fits a glob pattern; ``**`` is any number of directories, and a slash at the
-    end asks for directories."""
-    parts, only_dirs = _parts(pattern), pattern.endswith("/")
-    return [info for info in found if _fits(info.path, parts) and (info.is_dir or not only_dirs)]
+    end asks for directories. Directories come before what is in them."""
+    matcher, only_dirs = _Matcher(_parts(pattern)), pattern.endswith("/")
+    return [info for info in found if matcher.fits(info) and (info.is_dir or not only_dirs)]
 
 
 def glob_base(pattern: str) -> Tuple[str, int]:

@@ -16,7 +16,6 @@
 #endif
 #define NEW_FILE_MODE 0644
 #define NEW_DIR_MODE 0777
-#define RENAME_NOREPLACE_FLAG 1
 
 static long open_path(struct server *s, int flags, uint32_t mode)
 {

@@ -59,9 +59,10 @@ long serve_stat(struct server *s)
 struct listing {
 	struct server *s;
 	uint64_t left; /* records */
+	uint32_t bytes;
 };
 
-/* 1 if it is a directory, 0 if not, -ENOENT if it is gone. */
+/* 1 if it is a directory, 0 if not, -ENOENT if it is gone, -E2BIG if there is too much. */
 static long put_entry(struct listing *l, long dir, const struct dir_entry *e,
 		      const struct serve_level *level)
 {
@@ -78,6 +79,11 @@ static long put_entry(struct listing *l, long dir, const struct dir_entry *e,
 	if (r == 0 && S_ISLNK(record.mode))
 		record.target_len = (uint32_t)target_of(l->s, dir, e->name);
 	record.name_len = level->relative + (uint32_t)name_len;
+	/* The guest decides how long each of them is. */
+	if (record.name_len + record.target_len + sizeof(record) >
+	    CORDON_FILES_LIST_BYTES - l->bytes)
+		return -E2BIG;
+	l->bytes += record.name_len + record.target_len + (uint32_t)sizeof(record);
 	serve_put(l->s, &record, sizeof(record));
 	serve_put(l->s, w->relative, level->relative);
 	serve_put(l->s, e->name, name_len);
@@ -97,6 +103,8 @@ static long list_dir(struct listing *l, long dir, const struct serve_level *leve
 		if (l->left == 0)
 			return 1;
 		r = put_entry(l, dir, e, level);
+		if (r == -E2BIG)
+			return r;
 		if (r < 0)
 			continue;
 		l->left--;
@@ -195,7 +203,7 @@ static long list_all(struct listing *l)
 
 long serve_list(struct server *s)
 {
-	struct listing l = { s, s->request.max ? s->request.max : ~(uint64_t)0 };
+	struct listing l = { s, s->request.max ? s->request.max : ~(uint64_t)0, 0 };
 	int flags = s->request.flags & CORDON_FILES_NOFOLLOW ? O_NOFOLLOW : 0;
 	long r, fd = raw_syscall(__NR_openat, AT_FDCWD, RAW_ARG(s->path),
 				 O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC | flags, 0, 0, 0);

@@ -24,6 +24,7 @@
 #define SERVE_NAMES_BYTES (16u << 20)
 #define SERVE_RELATIVE_BYTES (4u << 20)
 #define SERVE_NO_NAME (~0u)
+#define RENAME_NOREPLACE_FLAG 1 /* linux/fs.h has it, and more than fits here */
 
 /* parse.c: nothing but arithmetic. Both return 0 or -EINVAL. */
 int serve_check_request(const struct cordon_files_request *request);
