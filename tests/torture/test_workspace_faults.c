@@ -50,7 +50,7 @@ static const struct expected files[] = {
 	{ "opaque/kept", "old\n", "new\n" },
 	{ ".git/objects/11/22", NULL, "object\n" },
 	{ ".git/refs/heads/main", "1\n", "2\n" },
-	{ ".git/HEAD", "1\n", "2\n" },
+	{ ".git/HEAD", "ref: refs/heads/1\n", "ref: refs/heads/2\n" },
 };
 
 static int is_small;
@@ -116,7 +116,7 @@ static void check_old_or_new(long nth)
 	CHECK_MSG(strcmp(rig_read(rig.base, ".git/refs/heads/main"), "2\n") != 0 ||
 			  rig_exists(rig.base, ".git/objects/11/22"),
 		  "%ld", nth);
-	CHECK_MSG(strcmp(rig_read(rig.base, ".git/HEAD"), "2\n") != 0 ||
+	CHECK_MSG(strcmp(rig_read(rig.base, ".git/HEAD"), "ref: refs/heads/2\n") != 0 ||
 			  !strcmp(rig_read(rig.base, ".git/refs/heads/main"), "2\n"),
 		  "%ld", nth);
 }
