@@ -226,6 +226,8 @@ void supervise(struct init *in)
 		uint64_t next;
 
 		none_left = tree_reap(in, &command_ended);
+		/* The watch reaps, too, while it waits for something. */
+		command_ended |= in->has_status;
 		if (command_ended && !in->report.command_ended_ns) {
 			in->report.command_ended_ns = now_ns();
 			if (in->keep_orphans && !none_left && in->kill_at_ns == NEVER)

@@ -9,6 +9,7 @@
 #include "bare/raw.h"
 #include "bare/signals.h"
 #include "bare/wait.h"
+#include "init/tree.h"
 
 #define SLICE_NS (5 * MS)
 #define PATIENCE_NS (400 * MS)
@@ -73,6 +74,7 @@ enum exact_result exact_count(struct init *in, struct memory *ret)
 	struct poll_entry entries[3] = { { 0, WAIT_IN, 0 },
 					 { CTL_FD, WAIT_IN, 0 },
 					 { in->supervisor_fd, WAIT_IN, 0 } };
+	int ended = 0;
 	long pid;
 
 	if (!is_gone(in))
@@ -96,9 +98,11 @@ enum exact_result exact_count(struct init *in, struct memory *ret)
 			*ret = exact.result;
 			return EXACT_DONE;
 		}
+		/* The dead count as tasks: do not let them pile up. */
+		tree_reap(in, &ended);
 		now = now_ns();
-		if (entries[1].revents || entries[2].revents || now >= in->limits.deadline_ns ||
-		    now >= in->kill_at_ns)
+		if (ended || entries[1].revents || entries[2].revents ||
+		    now >= in->limits.deadline_ns || now >= in->kill_at_ns)
 			return give_up(in, entries[0].fd, EXACT_INTERRUPTED);
 		if (now - began_ns > PATIENCE_NS ||
 		    (in->limits.memory_bytes && memory_at_least(in) > in->limits.memory_bytes))

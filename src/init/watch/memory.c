@@ -45,6 +45,8 @@
 #define FILE_BYTES (1u << 20)
 #define SHARE_BYTES (256u << 10) /* the figures are not read at the same time */
 #define MAPPED_BYTES (1u << 20)
+#define TABLES_FREE (16u << 20) /* page tables that many programs have ... */
+#define TABLES_PART 8		/* ... besides one part in so many of their pages */
 
 /* One list of processes and what was read of each. The exact count has one of its own. */
 struct list {
@@ -201,6 +203,15 @@ static long read_status(struct init *in, int pid, char text[STATUS_MAX])
 }
 
 /*
+ * fork() copies page tables, and nobody sees the copy until it is complete. One copy of a process
+ * can be under way at a time. So what goes far beyond the needs of its pages counts twice.
+ */
+static uint64_t tables_of(uint64_t tables, uint64_t pages)
+{
+	return tables + above(tables, TABLES_FREE + pages / TABLES_PART);
+}
+
+/*
  * Adds what the kernel says of one process. Returns whether its memory is its parent's: a child of
  * vfork() has none of its own until it executes something, but the same figures. Small ones do not
  * matter.
@@ -240,7 +251,7 @@ static int add_process(struct init *in, struct list *l, int pid, struct memory *
 		m->largest = anon;
 	m->mapped += pages - anon;
 	m->swap += proc_field(text, "VmSwap:") * KIB;
-	m->tables += proc_field(text, "VmPTE:") * KIB;
+	m->tables += tables_of(proc_field(text, "VmPTE:") * KIB, pages);
 	m->descriptors += proc_field(text, "FDSize:");
 	if (file > in->file_bytes)
 		in->file_bytes = file;

@@ -591,6 +591,39 @@ static void *deep(void *arg)
 	return NULL;
 }
 
+/* A copy of the page tables, which nobody sees until it is complete. */
+static void *fork_once(void *arg)
+{
+	(void)arg;
+	if (fork() == 0) {
+		sleep_ms(hold_ms + 500);
+		_exit(0);
+	}
+	if (write(full[1], "x", 1) != 1)
+		fail("pipe");
+	return NULL;
+}
+
+/* Page tables, and several forks at once. */
+static void eat_tables_forked(size_t size)
+{
+	enum {
+		FORKS = 7
+	};
+	size_t step = 2 * MIB, span = size / (FORKS + 1) / PAGE * step;
+	char *mem = map(span, MAP_PRIVATE | MAP_ANONYMOUS);
+	pthread_t threads[FORKS];
+
+	/* Something of its own in it, or there would be nothing to copy. */
+	mem[0] = 1;
+	for (size_t at = step; at < span; at += step)
+		(void)*(volatile char *)(mem + at);
+	for (int i = 0; i < FORKS; i++)
+		if (pthread_create(&threads[i], NULL, fork_once, NULL))
+			fail("pthread_create");
+	wait_eaten(FORKS);
+}
+
 static void eat_threads(size_t size)
 {
 	size_t part = size / 40;
@@ -657,6 +690,7 @@ static const struct {
 	{ "sysv-left", eat_sysv_left },
 	{ "sysv-many", eat_sysv_many },
 	{ "tables", eat_tables },
+	{ "tables-forked", eat_tables_forked },
 	{ "children", eat_children },
 	{ "writers", eat_writers },
 	{ "writers-huge", eat_writers_huge },
