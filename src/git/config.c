@@ -171,6 +171,27 @@ int git_config_orders(const char *text, size_t len,
 	return r;
 }
 
+bool git_home_of(const char *passwd, const char *name, size_t len, char ret[PATH_MAX])
+{
+	for (const char *line = passwd; line && *line;) {
+		const char *field = line, *next = strchr(line, '\n');
+		size_t end = strcspn(line, "\n");
+		int n;
+
+		/* name:password:uid:gid:comment:home:shell */
+		for (int i = 0; i < 5 && field; i++) {
+			field = memchr(field, ':', end - (size_t)(field - line));
+			field = field ? field + 1 : NULL;
+		}
+		if (field && strncmp(line, name, len) == 0 && line[len] == ':') {
+			n = snprintf(ret, PATH_MAX, "%.*s", (int)strcspn(field, ":\n"), field);
+			return n > 0 && n < PATH_MAX;
+		}
+		line = next ? next + 1 : NULL;
+	}
+	return false;
+}
+
 int git_user_configs(const struct git_user *user, int (*fn)(void *ctx, const char *path), void *ctx)
 {
 	const struct {

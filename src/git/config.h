@@ -3,6 +3,8 @@
 #ifndef GIT_CONFIG_H
 #define GIT_CONFIG_H
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #define GIT_CONFIG_MAX ((size_t)1 << 20) /* bytes of one config */
@@ -25,11 +27,16 @@ int git_config_orders(const char *text, size_t len,
 struct git_user {
 	const char *home;		     /* absolute; NULL = none */
 	char *(*variable)(const char *name); /* of his environment; NULL = it is not set */
+	const char *passwd;		     /* the user database, for "~name/"; NULL = none */
 };
 
 /* Calls @fn with the path of each config that counts in every repository of @user: his own and the
  * system's, where git's variables say and where they are otherwise. They need not exist. */
 int git_user_configs(const struct git_user *user, int (*fn)(void *ctx, const char *path),
 		     void *ctx);
+
+/* The home directory of the user who is called the first @len bytes of @name, by the lines of
+ * @passwd (NULL = none). */
+bool git_home_of(const char *passwd, const char *name, size_t len, char ret[PATH_MAX]);
 
 #endif

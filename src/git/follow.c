@@ -85,28 +85,79 @@ static int add_worktree_configs(struct queue *q)
 	return r == 0 ? add_config_in(q, q->common, "config.worktree") : r;
 }
 
-static int follow_order(void *ctx, enum git_order what, const char *value)
+static int say_closed(const struct queue *q, const char *path, int error)
 {
-	struct queue *q = ctx;
-	const char *config = q->v[q->current].path, *dir = q->f->work_dir;
-	const char *home = q->f->user ? q->f->user->home : NULL;
-	char path[PATH_MAX], place[PATH_MAX];
+	return q->f->closed ? q->f->closed(q->f->ctx, path, error) : 0;
+}
 
-	if (what == GIT_ORDER_WORKTREE)
-		return add_worktree_configs(q);
-	if (what == GIT_ORDER_INCLUDE) {
-		snprintf(place, sizeof(place), "%.*s", (int)path_dir_len(config), config);
-		dir = place;
-	}
-	if (home && home[0] == '/' && value[0] == '~' && (value[1] == '/' || !value[1])) {
-		dir = home;
-		value = value[1] && value[2] ? value + 2 : ".";
-	}
+/* @dir: what a relative @value is relative to. */
+static int follow_path(struct queue *q, enum git_order what, const char *dir, const char *value)
+{
+	char path[PATH_MAX];
+
 	/* Too long for a path: git cannot open it either. */
 	if (path_normalise(dir, value, path, sizeof(path)) < 0)
 		return 0;
 	return what == GIT_ORDER_INCLUDE ? add_config(q, GIT_OBEYED_INCLUDE, path, false)
 					 : q->f->found(q->f->ctx, GIT_OBEYED_HOOKS, path);
+}
+
+/* "~/x" and "~name/x". */
+static int follow_home(struct queue *q, enum git_order what, const char *value)
+{
+	const struct git_user *user = q->f->user;
+	size_t len = strcspn(value + 1, "/");
+	const char *rest = value + 1 + len + strspn(value + 1 + len, "/");
+	char home[PATH_MAX];
+
+	if (len == 0)
+		snprintf(home, sizeof(home), "%s", user->home ? user->home : "");
+	else if (!git_home_of(user->passwd, value + 1, len, home))
+		return say_closed(q, value, -ENOENT);
+	return home[0] == '/' ? follow_path(q, what, home, *rest ? rest : ".") : 0;
+}
+
+/* "%(prefix)/x": below the directory that git was installed in, which is one of those above the
+ * directories of programs. */
+static int follow_prefix(struct queue *q, enum git_order what, const char *rest)
+{
+	const char *path = q->f->user->variable("PATH");
+	int r = follow_path(q, what, "/usr", rest);
+
+	while (r == 0 && path && *path) {
+		size_t len = strcspn(path, ":");
+		char dir[PATH_MAX];
+
+		if (path[0] == '/' && len < sizeof(dir)) {
+			snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
+			dir[path_dir_len(dir)] = '\0';
+			r = follow_path(q, what, *dir ? dir : "/", rest);
+		}
+		path += len + (path[len] == ':');
+	}
+	return r;
+}
+
+static int follow_order(void *ctx, enum git_order what, const char *value)
+{
+	static const char prefix[] = "%(prefix)/";
+	const size_t prefix_len = sizeof(prefix) - 1;
+	struct queue *q = ctx;
+	const char *config = q->v[q->current].path;
+	char dir[PATH_MAX];
+
+	if (what == GIT_ORDER_WORKTREE)
+		return add_worktree_configs(q);
+	if (q->f->user && value[0] == '~')
+		return follow_home(q, what, value);
+	if (q->f->user && strncmp(value, prefix, prefix_len) == 0) {
+		value += prefix_len;
+		return follow_prefix(q, what, value + strspn(value, "/"));
+	}
+	if (what != GIT_ORDER_INCLUDE)
+		return follow_path(q, what, q->f->work_dir, value);
+	snprintf(dir, sizeof(dir), "%.*s", (int)path_dir_len(config), config);
+	return follow_path(q, what, dir, value);
 }
 
 static int read_config(struct queue *q)
@@ -115,6 +166,8 @@ static int read_config(struct queue *q)
 	size_t len;
 	int r = git_read_file(AT_FDCWD, q->v[q->current].path, GIT_CONFIG_MAX, &text, &len);
 
+	if (r == -EACCES || r == -EPERM)
+		return say_closed(q, q->v[q->current].path, r);
 	if (r < 0)
 		return git_is_answer(r) ? 0 : r;
 	if (q->f->with_dormant)

@@ -30,12 +30,15 @@ struct git_follow {
 	/* Called for each, with an absolute path that may contain "..". 0 to go on; anything else
 	 * ends the search and is returned. */
 	int (*found)(void *ctx, enum git_obeyed what, const char *path);
+	/* Called for a file that counts and may not be read (@error: -errno), and for a path that
+	 * begins with an unknown user's "~name" (-ENOENT). As @found; NULL = passed over. */
+	int (*closed)(void *ctx, const char *path, int error);
 	void *ctx;
 };
 
 /* @git_dir: a real path; NULL = only the user's configs count. 0, what @found returned, -errno if
- * something could not be looked at (what git may not read either is passed over), -EFBIG or -E2BIG
- * beyond GIT_CONFIG_MAX and GIT_FOLLOW_CONFIGS_MAX. */
+ * something could not be looked at (what git may not read either is left to @closed), -EFBIG or
+ * -E2BIG beyond GIT_CONFIG_MAX and GIT_FOLLOW_CONFIGS_MAX. */
 int git_follow(const struct git_follow *f, const char *git_dir);
 
 #endif

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/io.h"
+#include "base/macros.h"
 #include "base/path.h"
 #include "format/placeholder.h"
 #include "sys/calls.h"
@@ -163,6 +164,41 @@ int git_pointed_dir(const char *dir, const char *name, const char *prefix, char 
 	return r < 0 ? 0 : real_path(path, ret);
 }
 
+/* A reference or an object's name; a link is the old way to say the former. */
+static bool is_head(const char *path)
+{
+	char *text = NULL;
+	struct stat st;
+	size_t len;
+	bool is_ok;
+
+	if (lstat(path, &st) < 0)
+		return false;
+	if (S_ISLNK(st.st_mode))
+		return true;
+	if (git_read_file(AT_FDCWD, path, GIT_POINTER_MAX, &text, &len) < 0)
+		return false;
+	is_ok = strncmp(text, "ref:", 4) == 0 || strspn(text, "0123456789abcdefABCDEF") >= 40;
+	free(text);
+	return is_ok;
+}
+
+bool git_is_repository(const char *dir)
+{
+	static const char *const names[] = { "HEAD", "objects", "refs" };
+	char path[PATH_MAX], common[PATH_MAX];
+	int r = git_pointed_dir(dir, "commondir", "", common);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		if (path_normalise(i > 0 && r == 1 ? common : dir, names[i], path, sizeof(path)) <
+		    0)
+			return false;
+		if (i == 0 ? !is_head(path) : access(path, X_OK) < 0)
+			return false;
+	}
+	return true;
+}
+
 /* `.git` in ret->work_dir. 1; 0 = git looks further up; -ENOENT = it gives up here; or -errno. */
 static int look_at(struct git_location *ret)
 {
@@ -175,7 +211,7 @@ static int look_at(struct git_location *ret)
 		return 0;
 	ret->owner = st.st_uid;
 	if (S_ISDIR(st.st_mode))
-		return real_path(path, ret->git_dir);
+		return git_is_repository(path) ? real_path(path, ret->git_dir) : 0;
 	if (!S_ISREG(st.st_mode))
 		return 0;
 	r = git_pointed_dir(ret->work_dir, ".git", "gitdir: ", ret->git_dir);

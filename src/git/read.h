@@ -36,14 +36,17 @@ int git_read_pointer(int dir_fd, const char *name, const char *prefix, char **re
  * nowhere; or -errno if that could not be found out. */
 int git_pointed_dir(const char *dir, const char *name, const char *prefix, char ret[PATH_MAX]);
 
+/* Would git take the directory @dir for a repository's own? If not, it looks further up. */
+bool git_is_repository(const char *dir);
+
 struct git_location {
 	char work_dir[PATH_MAX]; /* the top of the work tree */
 	char git_dir[PATH_MAX];	 /* the repository's own directory, a real path */
 	uid_t owner;		 /* of `.git` */
 };
 
-/* The repository that git would use in @dir, an absolute path: the nearest `.git` there or above.
- * 1; 0 = none; or -errno. */
+/* The repository that git would use in @dir, an absolute path: the nearest `.git` there or above
+ * that is a repository. 1; 0 = none; or -errno. */
 int git_locate(const char *dir, struct git_location *ret);
 
 #endif

@@ -9,7 +9,7 @@
  *	plan_private.c	/tmp and home that are kept between runs
  *	plan_commands.c	the allow-list of programs
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
- *	plan_protect.c	protected names -> marks
+ *	plan_protect*.c	protected names -> marks
  *	plan_view.c	the system part of the view -> steps
  *	plan_layout.c	grants and marks, ancestors first -> steps
  *	plan_block.c	steps -> the flat block
@@ -183,9 +183,12 @@ struct resolved {
 	struct stat st;	     /* of real */
 	struct plan_link *links;
 	size_t n_links;
-	int last_link; /* index of the link that the path itself names, -1 = none */
+	int last_link;	     /* index of the link that the path itself names, -1 = none */
+	struct strlist left; /* directories that the path enters and leaves again by ".." */
+	const char *failed;  /* the name at which the walk failed, NULL = no memory for it */
 };
-/* Walks an absolute path name by name. 0 or -errno. */
+/* Walks an absolute path name by name. 0 or -errno; then only the links, `left` and `failed` are
+ * set. */
 int plan_resolve(struct build *b, const char *path, struct resolved *ret);
 /* The first of the names that do not exist, as a path; NULL when memory is out. */
 const char *plan_first_missing(struct build *b, const struct resolved *res);

@@ -4,6 +4,7 @@
  * the mounts around the current path says what is enforced there already, so redundant mounts are
  * left out: deny beats allow, and otherwise the longest path wins.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,11 +164,47 @@ static int layout_grant(struct build *b, struct stack *stack, const struct mark 
 	return r < 0 ? r : 1;
 }
 
+/* The name cannot be reserved in @dir, which is not writable for us. 0: nor can the guest make it.
+ */
+static int cannot_reserve(struct build *b, const struct mark *m, const char *dir, int error)
+{
+	struct stat st;
+	int r;
+
+	if (m->is_deny)
+		return plan_note(b,
+				 "'%s' does not exist and its directory is not yours: it can be "
+				 "seen if it is created during the run",
+				 m->path);
+	if (error == EROFS || error == EPERM)
+		return 0;
+	/* Its owner can give himself the right, and the guest is that. */
+	if (error == EACCES && lstat(dir, &st) == 0 && st.st_uid != b->in->machine->uid)
+		return 0;
+	r = cordon_err(b->err, CORDON_E_PATH, error, "cannot keep '%s' from being made", m->path);
+	cordon_err_hint(b->err,
+			"'chmod u+wx %s' lets Cordon do it; --no-protect gives up the protection",
+			dir);
+	return r;
+}
+
+/* The last name that was reserved, if it lies in the same directory as @path; NULL = it does not.
+ */
+static const struct plan_reserved *neighbour(const struct build *b, const char *path)
+{
+	const struct plan_reserved *last = b->n_reserved ? &b->reserved[b->n_reserved - 1] : NULL;
+	size_t len = path_dir_len(path);
+
+	return last && path_dir_len(last->path) == len && memcmp(last->path, path, len) == 0 ? last
+											     : NULL;
+}
+
 /* Opens the directory for the placeholder. 0: not needed, since the guest cannot create the name.
  */
 static int reserve(struct build *b, const struct mark *m, int around)
 {
 	const char *dir = arena_strndup(b->arena, m->path, path_dir_len(m->path));
+	const struct plan_reserved *last = neighbour(b, m->path);
 	struct plan_reserved *name;
 	int fd;
 
@@ -175,16 +212,12 @@ static int reserve(struct build *b, const struct mark *m, int around)
 		return plan_nomem(b);
 	if (around == STATE_SYSTEM || (around == STATE_READ && !m->is_deny))
 		return 0;
-	if (faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
-		return m->is_deny ? plan_note(b,
-					      "'%s' does not exist and its directory is not yours: "
-					      "it can be seen if it is created during the run",
-					      m->path)
-				  : 0;
-	fd = plan_open_real(dir);
+	if (!last && faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
+		return cannot_reserve(b, m, dir, errno);
+	fd = last ? fcntl(last->dir_fd, F_DUPFD_CLOEXEC, 3) : plan_open_real(dir);
 	if (fd < 0)
-		return cordon_err(b->err, CORDON_E_PATH, -fd, "cannot keep '%s' from being made",
-				  m->path);
+		return cordon_err(b->err, CORDON_E_PATH, last ? errno : -fd,
+				  "cannot keep '%s' from being made", m->path);
 	name = PLAN_ADD(b, reserved, n_reserved, cap_reserved);
 	if (!name) {
 		close(fd);

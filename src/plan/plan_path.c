@@ -198,6 +198,13 @@ const char *plan_first_missing(struct build *b, const struct resolved *res)
 	return name ? plan_join(b, res->real, name) : NULL;
 }
 
+static int note_left(struct build *b, const char *dir, struct resolved *ret)
+{
+	const char *copy = arena_strdup(b->arena, dir);
+
+	return copy ? strlist_add(b->arena, &ret->left, copy) : -ENOMEM;
+}
+
 /* One name further; 1 = the path ends here (something is missing). */
 static int walk_name(struct build *b, struct walk *w, const char *name, struct resolved *ret)
 {
@@ -207,6 +214,8 @@ static int walk_name(struct build *b, struct walk *w, const char *name, struct r
 	if (strcmp(name, ".") == 0)
 		return 0;
 	if (strcmp(name, "..") == 0) {
+		if (w->len > 0 && note_left(b, w->cur, ret) < 0)
+			return -ENOMEM;
 		cut_last(w);
 		return 0;
 	}
@@ -252,8 +261,10 @@ int plan_resolve(struct build *b, const char *path, struct resolved *ret)
 			break;
 		r = walk_name(b, &w, name, ret);
 	} while (r == 0);
-	if (r < 0)
+	if (r < 0) {
+		ret->failed = arena_strdup(b->arena, w.len ? w.cur : "/");
 		return r;
+	}
 	ret->real = arena_strdup(b->arena, w.len ? w.cur : "/");
 	if (!ret->real)
 		return -ENOMEM;

@@ -4,8 +4,9 @@
  *
  * A name that exists is mounted read-only over itself; one that does not exist and would be acted
  * upon if it did is reserved by a placeholder. Only the top of each write grant is looked at; what
- * a command makes further down is not to be trusted on the host. A grant that names a protected
- * path, or lies below one, is the caller's decision and lifts the protection there.
+ * a command makes further down is not to be trusted on the host. Links are followed, and everything
+ * on the way is held (plan_protect_links.c says where links are looked for). A grant that names a
+ * protected path, or lies below one, is the caller's decision and lifts the protection there.
  *
  * The repository itself stays usable: .git can be written, except what git executes or takes
  * orders from (plan_protect_git.c).
@@ -35,47 +36,127 @@ bool plan_is_guarded(const struct build *b, const char *path)
 	return g && !g->is_workspace;
 }
 
-/* Read-only at @path, where a link is: the link itself, and what it leads to. */
-static int protect_link(struct build *b, const struct resolved *res)
+/* What was found on the way to a protected name must go on leading there. */
+static int hold_way(struct build *b, const struct resolved *res)
 {
-	int r = plan_mark(b, res->links[res->last_link].path, MARK_READ_ONLY, true);
+	int r = 0;
 
-	if (r == 0 && !res->missing && plan_is_guarded(b, res->real) &&
-	    !plan_is_lifted(b, res->real))
-		r = plan_mark(b, res->real, MARK_READ_ONLY, !S_ISDIR(res->st.st_mode));
+	for (size_t i = 0; r == 0 && i < res->n_links; i++) {
+		if (plan_is_guarded(b, res->links[i].path))
+			r = plan_mark(b, res->links[i].path, MARK_READ_ONLY, true);
+	}
+	for (size_t i = 0; r == 0 && i < res->left.n; i++) {
+		if (plan_is_guarded(b, res->left.v[i]) && !plan_is_lifted(b, res->left.v[i]))
+			r = plan_mark(b, res->left.v[i], MARK_PIN, false);
+	}
 	return r;
 }
 
 static int protect_missing(struct build *b, const char *path, enum protect_missing how)
 {
-	if (how == PROTECT_EXISTING)
+	if (how == PROTECT_EXISTING || plan_is_lifted(b, path))
 		return 0;
 	/* Closed: git and others pass over it. Readable: what git opens must not fail. */
 	return plan_mark_missing(b, path, how == PROTECT_RESERVE ? MARK_MASK : MARK_READ_ONLY, "");
 }
 
-int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
+int plan_cannot_protect(struct build *b, const char *path, int error)
+{
+	int r;
+
+	if (error == -ENOMEM)
+		return plan_nomem(b);
+	r = cordon_err(b->err, CORDON_E_PATH, -error, "cannot protect '%s'", path);
+	if (error == -EACCES)
+		cordon_err_hint(b->err,
+				"'chmod u+rwx %.*s' lets Cordon look; --no-protect gives up the "
+				"protection",
+				(int)path_dir_len(path), path);
+	else
+		cordon_err_hint(b->err, "remove it if it is not yours; --no-protect gives up the "
+					"protection");
+	return r;
+}
+
+/* The way to a name ends early, at res->failed. The command may be able to change that. */
+static int protect_unresolved(struct build *b, const struct resolved *res, int error)
+{
+	if (error == -ENOMEM || !res->failed)
+		return plan_nomem(b);
+	switch (-error) {
+	case ELOOP: /* All the links are held. */
+		return 0;
+	case EACCES:
+	case ENAMETOOLONG:
+		/* Whoever would obey the name gets no further either. */
+		return plan_is_guarded(b, res->failed) ? plan_cannot_protect(b, res->failed, error)
+						       : 0;
+	case ENOENT:  /* a name that is missing, and ".." behind it */
+	case ENOTDIR: /* something else where a directory should be */
+		if (!plan_is_guarded(b, res->failed))
+			return 0;
+		return error == -ENOENT ? protect_missing(b, res->failed, PROTECT_RESERVE)
+					: plan_mark(b, res->failed, MARK_READ_ONLY, true);
+	default:
+		return plan_cannot_protect(b, res->failed, error);
+	}
+}
+
+int plan_hold_way(struct build *b, const char *path, struct resolved *ret)
+{
+	int error = plan_resolve(b, path, ret), r = hold_way(b, ret);
+
+	if (r == 0 && error < 0)
+		r = protect_unresolved(b, ret, error);
+	if (r < 0)
+		return r;
+	return error < 0 ? 1 : 0;
+}
+
+/* @is_entry: the name lies in a protected directory, and the links in what it leads to do not
+ * count. */
+static int protect_name(struct build *b, const char *path, enum protect_missing how, bool is_entry)
 {
 	struct resolved res;
 	const char *name;
+	int r;
 
 	if (plan_is_lifted(b, path))
 		return 0;
-	/* The command cannot write what we cannot look at. */
-	if (plan_resolve(b, path, &res) < 0)
-		return 0;
-	if (res.last_link >= 0)
-		return protect_link(b, &res);
-	if (!plan_is_guarded(b, res.real))
-		return 0;
-	if (!res.missing)
-		return plan_mark(b, res.real, MARK_READ_ONLY, !S_ISDIR(res.st.st_mode));
+	r = plan_hold_way(b, path, &res);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (!res.missing) {
+		if (plan_is_lifted(b, res.real))
+			return 0;
+		if (plan_is_guarded(b, res.real))
+			r = plan_mark(b, res.real, MARK_READ_ONLY, !S_ISDIR(res.st.st_mode));
+		if (r == 0 && S_ISDIR(res.st.st_mode) && !is_entry)
+			r = plan_protect_links_in(b, res.real);
+		return r;
+	}
 	name = plan_first_missing(b, &res);
-	return name ? protect_missing(b, name, how) : plan_nomem(b);
+	if (!name)
+		return plan_nomem(b);
+	if (!plan_is_guarded(b, name))
+		return 0;
+	/* A link that leads nowhere yet is a name that exists. */
+	if (res.last_link >= 0 && how == PROTECT_EXISTING)
+		how = PROTECT_RESERVE;
+	return protect_missing(b, name, how);
 }
 
-/* The same for a name directly in a write grant, where one call is mostly enough. */
-static int protect_entry(struct build *b, const char *path, enum protect_missing how)
+int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
+{
+	return protect_name(b, path, how, false);
+}
+
+int plan_protect_link(struct build *b, const char *path)
+{
+	return protect_name(b, path, PROTECT_EXISTING, true);
+}
+
+int plan_protect_entry(struct build *b, const char *path, enum protect_missing how)
 {
 	struct stat st;
 	int r = lstat(path, &st) < 0 ? errno : 0;
@@ -84,8 +165,10 @@ static int protect_entry(struct build *b, const char *path, enum protect_missing
 		return 0;
 	if (r == ENOENT || (r == 0 && is_placeholder(&st)))
 		return protect_missing(b, path, how);
-	if (r == 0 && !S_ISLNK(st.st_mode))
-		return plan_mark(b, path, MARK_READ_ONLY, !S_ISDIR(st.st_mode));
+	if (r == 0 && !S_ISLNK(st.st_mode)) {
+		r = plan_mark(b, path, MARK_READ_ONLY, !S_ISDIR(st.st_mode));
+		return r == 0 && S_ISDIR(st.st_mode) ? plan_protect_links_in(b, path) : r;
+	}
 	return plan_protect_path(b, path, how);
 }
 
@@ -100,7 +183,7 @@ static int protect_names(struct build *b, const char *dir, const struct autorun_
 		if (!path)
 			return plan_nomem(b);
 		r = strchr(names[i].path, '/') ? plan_protect_path(b, path, how)
-					       : protect_entry(b, path, how);
+					       : plan_protect_entry(b, path, how);
 		if (r < 0)
 			return r;
 	}
@@ -137,6 +220,7 @@ static int protect_grant(struct build *b, const struct grant *g)
 
 int plan_apply_protect(struct build *b)
 {
+	bool is_any = false;
 	size_t n = b->n_grants;
 	int r = 0;
 
@@ -154,6 +238,7 @@ int plan_apply_protect(struct build *b)
 				       ? 0
 				       : plan_list_add(b, &b->missing, "protect");
 		r = protect_grant(b, g);
+		is_any = true;
 	}
-	return r;
+	return r == 0 && is_any ? plan_protect_home_links(b) : r;
 }

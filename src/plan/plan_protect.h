@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between the two files of fs.protect. */
+/* Between the files of fs.protect. */
 #ifndef PLAN_PLAN_PROTECT_H
 #define PLAN_PLAN_PROTECT_H
 
@@ -15,8 +15,21 @@ enum protect_missing {
  * commit.
  */
 bool plan_is_guarded(const struct build *b, const char *path);
-/* Makes the name @path read-only if it lies in a write grant, whatever it is. */
+/* Makes the name @path read-only if it lies in a write grant, whatever it is, and holds every link
+ * and directory on the way to it that does. */
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how);
+/* The same for a name directly in a write grant, where one call is mostly enough. */
+int plan_protect_entry(struct build *b, const char *path, enum protect_missing how);
+/* The same for a link in a protected directory. */
+int plan_protect_link(struct build *b, const char *path);
+/* For all links in the directory @path. */
+int plan_protect_links_in(struct build *b, const char *path);
+/* For all links among the protected names of the home directory. */
+int plan_protect_home_links(struct build *b);
+/* Walks to @path and holds what lies on the way. 0; 1 = nobody gets there; or an error. */
+int plan_hold_way(struct build *b, const char *path, struct resolved *ret);
+/* Sets the error for a name that could not be looked at. */
+int plan_cannot_protect(struct build *b, const char *path, int error);
 /* Did a grant name exactly this path? */
 bool plan_is_lifted(const struct build *b, const char *path);
 

@@ -11,14 +11,16 @@
  * `commondir` would move config and hooks elsewhere. It does not exist in an ordinary repository;
  * its placeholder says "." (the same place), with which git inside and outside works as before.
  *
- * Without a repository two names are reserved: `.git`, and `HEAD`, which together with two
- * directories makes any directory a bare repository whose config git obeys.
+ * If `.git` is missing it is reserved. Git may also take the directory itself for a repository, and
+ * does so as soon as there is no valid one in `.git`, which the command can see to. So one of the
+ * names that make it one is reserved, or else it is protected as a repository.
  *
  * A repository further down that the index names is obeyed as well, and no mount can keep one from
  * being made. So the plan lists the repositories whose work trees can be written to, also one that
  * lies above the grant, for the launcher to look at (git/nested.h).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,16 +30,63 @@
 #include "git/read.h"
 #include "plan/plan_protect.h"
 
+static int cannot_read(struct build *b, const char *path, int error)
+{
+	int r;
+
+	if (error == -ENOMEM)
+		return plan_nomem(b);
+	r = cordon_err(b->err, CORDON_E_SYSTEM, -error, "cannot find out what git obeys in %s",
+		       path);
+	cordon_err_hint(b->err, "--no-protect gives up the protection of names that run by "
+				"themselves later");
+	return r;
+}
+
+/* What the pointer file @name in @dir names has to stay where it is, or missing. */
+static int hold_pointed(struct build *b, const char *dir, const char *name, const char *prefix)
+{
+	const char *file = plan_join(b, dir, name);
+	char path[PATH_MAX], *text = NULL;
+	struct resolved res;
+	int r;
+
+	if (!file)
+		return plan_nomem(b);
+	r = git_read_pointer(AT_FDCWD, file, prefix, &text);
+	if (r < 0)
+		return git_is_answer(r) && !plan_is_guarded(b, file) ? 0 : cannot_read(b, file, r);
+	if (r == 0)
+		return 0;
+	r = path_normalise(dir, text, path, sizeof(path));
+	free(text);
+	if (r < 0)
+		return 0; /* too long: git cannot open it either */
+	r = plan_hold_way(b, path, &res);
+	if (r != 0 || !res.missing)
+		return r < 0 ? r : 0;
+	return plan_protect_path(b, path, PROTECT_RESERVE);
+}
+
 static int protect_commondir(struct build *b, const char *git_dir)
 {
-	const char *path = plan_join(b, git_dir, "commondir");
+	const char *path = plan_join(b, git_dir, "commondir"), *name;
 	struct resolved res;
+	int r;
 
 	if (!path)
 		return plan_nomem(b);
-	if (plan_resolve(b, path, &res) == 0 && res.missing && !plan_is_lifted(b, path))
-		return plan_mark_missing(b, path, MARK_READ_ONLY, ".\n");
-	return plan_protect_path(b, path, PROTECT_EXISTING);
+	r = plan_hold_way(b, path, &res);
+	if (r != 0 || plan_is_lifted(b, path))
+		return r < 0 ? r : 0;
+	if (!res.missing) {
+		r = plan_protect_path(b, path, PROTECT_EXISTING);
+		return r < 0 ? r : hold_pointed(b, git_dir, "commondir", "");
+	}
+	name = plan_first_missing(b, &res);
+	if (!name)
+		return plan_nomem(b);
+	return plan_is_guarded(b, name) ? plan_mark_missing(b, name, MARK_READ_ONLY, ".\n") : 0;
 }
 
 static int protect_dir(struct build *b, const char *git_dir)
@@ -47,18 +96,16 @@ static int protect_dir(struct build *b, const char *git_dir)
 		enum protect_missing how;
 	} names[] = {
 		{ "hooks", PROTECT_RESERVE_READABLE },
-		{ "modules", PROTECT_EXISTING },
-		{ "worktrees", PROTECT_EXISTING },
+		{ "modules", PROTECT_RESERVE },
+		{ "worktrees", PROTECT_RESERVE },
 	};
 	int r = 0;
 
-	if (!plan_is_guarded(b, git_dir))
-		return 0;
 	git_dir = arena_strdup(b->arena, git_dir);
 	if (!git_dir)
 		return plan_nomem(b);
 	/* The directory itself must not be moved away, unless it is the grant. */
-	if (!plan_is_lifted(b, git_dir))
+	if (plan_is_guarded(b, git_dir) && !plan_is_lifted(b, git_dir))
 		r = plan_mark(b, git_dir, MARK_PIN, false);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
 		const char *path = plan_join(b, git_dir, names[i].name);
@@ -66,14 +113,6 @@ static int protect_dir(struct build *b, const char *git_dir)
 		r = path ? plan_protect_path(b, path, names[i].how) : plan_nomem(b);
 	}
 	return r == 0 ? protect_commondir(b, git_dir) : r;
-}
-
-static int cannot_read(struct build *b, const char *path, int error)
-{
-	if (error == -ENOMEM)
-		return plan_nomem(b);
-	return cordon_err(b->err, CORDON_E_SYSTEM, -error, "cannot find out what git obeys in %s",
-			  path);
 }
 
 struct protect {
@@ -95,13 +134,40 @@ static int protect_found(void *ctx, enum git_obeyed what, const char *path)
 	return p->r;
 }
 
+/* Nobody knows what a config says that we may not read. The command could open it first. */
+static int protect_closed(void *ctx, const char *path, int error)
+{
+	struct protect *p = ctx;
+	struct resolved res;
+
+	if (path[0] == '~') {
+		p->r = cordon_err(p->b->err, CORDON_E_PATH, 0,
+				  "a git config names '%s', and there is no such user", path);
+		cordon_err_hint(p->b->err, "write the path out; --no-protect gives up the "
+					   "protection");
+		return p->r;
+	}
+	p->r = plan_hold_way(p->b, path, &res);
+	if (p->r == 0 && plan_is_guarded(p->b, res.real))
+		p->r = cannot_read(p->b, path, error);
+	if (p->r > 0)
+		p->r = 0;
+	return p->r;
+}
+
 /* Protects what git obeys on account of the repository @git_dir; NULL = in any repository. */
 static int protect_repository(struct build *b, const char *git_dir, const char *work_dir)
 {
-	const struct git_user user = { .home = b->home_real, .variable = getenv };
+	const struct git_user user = { .home = b->home_real,
+				       .variable = getenv,
+				       .passwd = b->passwd };
 	struct protect p = { .b = b };
 	const struct git_follow follow = {
-		.user = &user, .work_dir = work_dir, .found = protect_found, .ctx = &p
+		.user = &user,
+		.work_dir = work_dir,
+		.found = protect_found,
+		.closed = protect_closed,
+		.ctx = &p,
 	};
 	int r = git_follow(&follow, git_dir);
 
@@ -122,35 +188,42 @@ static bool is_written_below(const struct build *b, const char *dir)
 	return false;
 }
 
+static void close_fd(const int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
 /* @below: the part of the work tree that can be written to, NULL = all of it. */
 static int add_repo(struct build *b, const char *git_dir, const char *work_dir, const char *below)
 {
 	const char *modules = plan_join(b, git_dir, "modules");
-	int git_fd, work_fd;
+	CLEANUP(close_fd) int git_fd = -1, work_fd = -1;
 	struct git_repo *repo;
 	struct stat st;
 
 	if (!modules)
 		return plan_nomem(b);
 	git_fd = plan_open_real(git_dir);
-	work_fd = git_fd < 0 ? -1 : plan_open_real(work_dir);
-	repo = work_fd < 0 ? NULL : PLAN_ADD(b, repos, n_repos, cap_repos);
-	if (!repo) {
-		if (git_fd >= 0)
-			close(git_fd);
-		if (work_fd < 0)
-			return 0; /* gone, or closed to us and so to the command */
-		close(work_fd);
+	work_fd = plan_open_real(work_dir);
+	/* Closed to us and so to git, and the command cannot open it. */
+	if (git_fd == -EACCES && !plan_is_guarded(b, git_dir))
+		return 0;
+	if (git_fd < 0 || work_fd < 0)
+		return plan_cannot_protect(b, git_fd < 0 ? git_dir : work_dir,
+					   git_fd < 0 ? git_fd : work_fd);
+	repo = PLAN_ADD(b, repos, n_repos, cap_repos);
+	if (!repo)
 		return plan_nomem(b);
-	}
-	repo->git_fd = git_fd;
-	repo->work_fd = work_fd;
+	repo->git_fd = TAKE_FD(git_fd);
+	repo->work_fd = TAKE_FD(work_fd);
 	repo->git_dir = git_dir;
 	repo->work_dir = work_dir;
 	repo->below = below;
+	/* A missing one is reserved; one behind a link may be anywhere. */
 	repo->has_safe_modules = !is_written_below(b, modules) &&
-				 (!plan_grant_of(b, git_dir, true) ||
-				  (lstat(modules, &st) == 0 && S_ISDIR(st.st_mode)));
+				 (!plan_grant_of(b, git_dir, true) || lstat(modules, &st) < 0 ||
+				  S_ISDIR(st.st_mode) || is_placeholder(&st));
 	return 0;
 }
 
@@ -169,6 +242,8 @@ static int protect_git_file(struct build *b, const char *file, const char *work_
 	const char *git_dir;
 	int r = plan_protect_path(b, file, PROTECT_EXISTING);
 
+	if (r == 0)
+		r = hold_pointed(b, work_dir, ".git", "gitdir: ");
 	if (r < 0)
 		return r;
 	r = git_pointed_dir(work_dir, ".git", "gitdir: ", path);
@@ -178,8 +253,36 @@ static int protect_git_file(struct build *b, const char *file, const char *work_
 	return git_dir ? protect_and_add(b, git_dir, work_dir, NULL) : plan_nomem(b);
 }
 
-/* The grant is a directory inside a work tree. */
-static int find_repo_above(struct build *b, const char *grant)
+/* `.git` in @dir. 1 = git stops there; 0 = it looks further up; or an error. */
+static int protect_dot_git(struct build *b, const char *dir)
+{
+	const char *path = plan_join(b, dir, ".git");
+	struct resolved res;
+	int r;
+
+	if (!path)
+		return plan_nomem(b);
+	if (plan_is_lifted(b, path))
+		return 1;
+	r = plan_hold_way(b, path, &res);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (res.missing)
+		return plan_protect_path(b, path, PROTECT_RESERVE);
+	if (!S_ISDIR(res.st.st_mode)) {
+		r = protect_git_file(b, path, dir);
+		return r < 0 ? r : 1;
+	}
+	r = protect_and_add(b, res.real, dir, NULL);
+	return r < 0 ? r : git_is_repository(res.real);
+}
+
+/*
+ * The repository around the grant, for which git looks if there is none in the grant, or none any
+ * more. @is_own: there is one now, and what lies in it is no other's work tree. 1 = there is one
+ * above; 0; or an error.
+ */
+static int protect_above(struct build *b, const char *grant, bool is_own)
 {
 	struct git_location at;
 	const char *dir = arena_strndup(b->arena, grant, path_dir_len(grant)), *git_dir;
@@ -197,44 +300,53 @@ static int find_repo_above(struct build *b, const char *grant)
 	dir = arena_strdup(b->arena, at.work_dir);
 	if (!git_dir || !dir)
 		return plan_nomem(b);
-	return protect_and_add(b, git_dir, dir, grant + strlen(dir) + (dir[1] != '\0'));
+	r = is_own ? protect_repository(b, git_dir, dir)
+		   : protect_and_add(b, git_dir, dir, grant + strlen(dir) + (dir[1] != '\0'));
+	return r < 0 ? r : 1;
 }
 
-static bool has_entry(struct build *b, const char *dir, const char *name, bool want_dir)
+/* 1 = nothing is there, or a link to nothing; 0; or an error. */
+static int is_missing(struct build *b, const char *path)
 {
-	const char *path = plan_join(b, dir, name);
 	struct stat st;
 
-	return path && lstat(path, &st) == 0 && !is_placeholder(&st) &&
-	       (!want_dir || S_ISDIR(st.st_mode));
+	if (stat(path, &st) == 0)
+		return is_placeholder(&st);
+	return errno == EACCES ? plan_cannot_protect(b, path, -errno) : 1;
+}
+
+/*
+ * Keeps @dir from becoming a repository's own directory, for which git takes it if `.git` is none.
+ * It wants HEAD, and objects and refs beside it or where `commondir` says. In a work tree HEAD is
+ * the last choice: with a file of that name `git diff HEAD` is ambiguous.
+ */
+static int protect_from_bare(struct build *b, const char *dir, bool is_work_tree)
+{
+	static const char *const names[] = { "refs", "objects", "HEAD" };
+	const char *common = plan_join(b, dir, "commondir"), *path;
+	int r = common ? is_missing(b, common) : plan_nomem(b);
+	size_t first = r == 0 ? 2 : 0; /* with `commondir` only HEAD counts */
+
+	for (size_t i = 0; r >= 0 && first + i < ARRAY_SIZE(names); i++) {
+		size_t at = is_work_tree ? first + i : ARRAY_SIZE(names) - 1 - i;
+
+		path = plan_join(b, dir, names[at]);
+		r = path ? is_missing(b, path) : plan_nomem(b);
+		if (r != 1)
+			continue;
+		r = plan_protect_entry(b, path, PROTECT_RESERVE);
+		return r < 0 || at == 2 ? r : plan_protect_entry(b, common, PROTECT_RESERVE);
+	}
+	return r < 0 ? r : protect_repository(b, dir, dir);
 }
 
 int plan_protect_git(struct build *b, const char *dir)
 {
-	const char *path = plan_join(b, dir, ".git");
-	const char *head = plan_join(b, dir, "HEAD");
-	struct resolved res;
-	int r;
+	int own = protect_dot_git(b, dir), above = own < 0 ? own : protect_above(b, dir, own);
+	int r = above < 0 ? above : 0;
 
-	if (!path || !head)
-		return plan_nomem(b);
-	/* The grant is a repository's own directory. */
-	if (has_entry(b, dir, "HEAD", false) && has_entry(b, dir, "objects", true))
-		return protect_repository(b, dir, dir);
-	if (plan_is_lifted(b, path) || plan_resolve(b, path, &res) < 0)
-		return 0;
-	if (!res.missing && !S_ISDIR(res.st.st_mode))
-		return protect_git_file(b, path, dir);
-	if (res.last_link >= 0) {
-		r = plan_mark(b, path, MARK_READ_ONLY, true);
-		return r < 0 || res.missing ? r : protect_and_add(b, res.real, dir, NULL);
-	}
-	if (!res.missing)
-		return protect_and_add(b, path, dir, NULL);
-	r = protect_repository(b, NULL, b->home_real);
-	if (r == 0)
-		r = plan_protect_path(b, path, PROTECT_RESERVE);
-	if (r == 0)
-		r = plan_protect_path(b, head, PROTECT_RESERVE);
-	return r < 0 ? r : find_repo_above(b, dir);
+	/* What the user's own configs name counts wherever git is used. */
+	if (r == 0 && !own && !above)
+		r = protect_repository(b, NULL, b->home_real);
+	return r < 0 ? r : protect_from_bare(b, dir, own || above);
 }

@@ -508,10 +508,13 @@ def test_nested_in_a_submodule(me, repo):
 
 
 def test_new_submodule(me, repo):
-    """Made inside: its repository comes to lie below .git/modules, which did not exist."""
+    """Its repository would come to lie below .git/modules, which does not exist and cannot be made."""
     nested(me, me.work / "other")
     script = "git -c protocol.file.allow=always submodule add -q ./other sub 2>&1 || { git clone -q --separate-git-dir=.git/modules/sub other sub; git add -f sub; }; ls -la sub; git ls-files -s"
-    assert held(me, script) == ["sub"]
+    assert held(me, script) == []
+    assert not os.path.lexists(repo / ".git" / "modules")
+    assert b"sub" not in git(me, "ls-files").stdout
+    assert held(me, "git clone -q other sub; git add -f sub") == ["sub"]
 
 
 @pytest.mark.parametrize("how", ["2", "3", "4", "split", "split-replace"])

@@ -117,6 +117,20 @@ static char *no_variable(const char *name)
 	return NULL;
 }
 
+static char *path_variable(const char *name)
+{
+	static char path[] = "bin:/opt/git/bin::/";
+
+	return strcmp(name, "PATH") == 0 ? path : NULL;
+}
+
+static int see_closed(void *ctx, const char *path, int error)
+{
+	(void)ctx;
+	say(error == -ENOENT ? "unknown" : "closed", path);
+	return 0;
+}
+
 static const char *obeyed(const char *git_dir, bool has_home, bool with_dormant)
 {
 	char home[PATH_MAX + 16], dir[PATH_MAX + 64], work[PATH_MAX + 16];
@@ -151,6 +165,32 @@ static void test_configs(void)
 		  "config home/.config/git/config\nconfig home/.gitconfig\ninclude home/inc\n"
 		  "hooks home\n");
 	sh("rm home/.gitconfig");
+}
+
+/* "~name/" and "%(prefix)/", where the user is known. */
+static void test_expanded_paths(void)
+{
+	char dir[PATH_MAX + 16];
+	struct git_user user = { NULL, path_variable,
+				 "bo:x:1:1::/home/b:/bin/sh\nbob:x:2:2:Bob:/home/bob:/bin/sh\nno" };
+	struct git_follow follow = {
+		.user = &user, .work_dir = "/work", .found = see_obeyed, .closed = see_closed
+	};
+
+	snprintf(dir, sizeof(dir), "%s/w/.git", top);
+	sh("printf '[core]\nhooksPath = ~bob/h\nhooksPath = ~bob\nhooksPath = ~no/h\nhooksPath = "
+	   "~//h\n"
+	   "hooksPath = %%(prefix)//h\n' > w/.git/config");
+	seen[0] = '\0';
+	CHECK_INT(git_follow(&follow, dir), 0);
+	CHECK_STR(seen, "dir w/.git\nconfig w/.git/config\nhooks /home/bob/h\nhooks /home/bob\n"
+			"unknown ~no/h\nhooks /usr/h\nhooks /opt/git/h\nhooks /h\n");
+	user.home = "/home/me";
+	sh("printf '[core]\nhooksPath = ~//h\n' > w/.git/config");
+	seen[0] = '\0';
+	CHECK_INT(git_follow(&follow, dir), 0);
+	CHECK(strstr(seen, "\nhooks /home/me/h\n") != NULL);
+	sh("rm w/.git/config");
 }
 
 static void test_work_trees(void)
@@ -193,7 +233,8 @@ static void test_locate(void)
 	struct git_location at;
 	char dir[PATH_MAX + 16], want[PATH_MAX + 16];
 
-	sh("mkdir -p r/.git r/a/b l; echo gitdir: ../r/.git > l/.git");
+	sh("mkdir -p r/.git/objects r/.git/refs r/a/b l; echo ref: refs/heads/x > r/.git/HEAD; "
+	   "echo gitdir: ../r/.git > l/.git");
 	snprintf(dir, sizeof(dir), "%s/r/a/b", top);
 	snprintf(want, sizeof(want), "%s/r/.git", top);
 	CHECK_INT(git_locate(dir, &at), 1);
@@ -211,6 +252,16 @@ static void test_locate(void)
 	CHECK_INT(git_locate(dir, &at), 1);
 	CHECK_STR(at.git_dir, want);
 	CHECK_INT(git_locate("relative", &at), 0);
+	/* Nor does it stop at a directory that is no repository. */
+	sh("rm r/a/.git; mkdir -p r/a/.git/objects; echo ref: refs/heads/x > r/a/.git/HEAD");
+	CHECK_INT(git_locate(dir, &at), 1);
+	CHECK_STR(at.git_dir, want);
+	sh("mkdir r/a/.git/refs; echo nothing > r/a/.git/HEAD");
+	CHECK_INT(git_locate(dir, &at), 1);
+	CHECK_STR(at.git_dir, want);
+	sh("rm r/a/.git/HEAD; ln -s refs/heads/x r/a/.git/HEAD");
+	CHECK_INT(git_locate(dir, &at), 1);
+	CHECK(strcmp(at.git_dir, want) != 0);
 }
 
 static void test_pointers(void)
@@ -251,5 +302,5 @@ static void test_setup(void)
 	CHECK(mkdtemp(name) && realpath(name, top));
 }
 
-TAP_MAIN(test_orders, test_setup, test_configs, test_work_trees, test_maxima, test_locate,
-	 test_pointers)
+TAP_MAIN(test_orders, test_setup, test_configs, test_expanded_paths, test_work_trees, test_maxima,
+	 test_locate, test_pointers)

@@ -124,6 +124,7 @@ static void make_repository(void)
 {
 	fx_dir(&f, "ws/.git/hooks");
 	fx_dir(&f, "ws/.git/objects");
+	fx_dir(&f, "ws/.git/refs");
 	fx_dir(&f, "ws/.git/modules");
 	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
 	fx_file(&f, "ws/.git/config",
@@ -169,14 +170,65 @@ static void test_repository(void)
 	/* A readable placeholder that changes nothing. */
 	CHECK(is_reserved(&f, "ws/.git/commondir"));
 	for (size_t i = 0; i < f.plan->n_reserved; i++) {
-		if (strcmp(f.plan->reserved[i].name, "commondir") == 0)
+		if (strcmp(f.plan->reserved[i].path, fx_path(&f, "ws/.git/commondir")) == 0)
 			CHECK_STR(f.plan->reserved[i].text, ".\n");
 	}
 	/* What git has to write. */
 	CHECK_INT(op_find(&f, 0, "ws/.git/HEAD"), -1);
 	CHECK_INT(op_find(&f, 0, "ws/.git/objects"), -1);
 	CHECK(!is_reserved(&f, "ws/.git"));
+	/* The directory itself cannot become one, and `git diff HEAD` stays unambiguous. */
 	CHECK(!is_reserved(&f, "ws/HEAD"));
+	CHECK(is_reserved(&f, "ws/refs"));
+	CHECK(is_reserved(&f, "ws/commondir"));
+	CHECK(is_reserved(&f, "ws/.git/worktrees"));
+	fx_done(&f);
+}
+
+/* What makes a directory a repository's own, beside `.git` and without it. */
+static void test_bare(void)
+{
+	fx_init(&f);
+	make_repository();
+	fx_file(&f, "ws/HEAD", "ref: refs/heads/main\n");
+	fx_dir(&f, "ws/objects");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/refs"));
+	CHECK(is_reserved(&f, "ws/commondir"));
+	fx_dir(&f, "ws/refs");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/config"));
+	CHECK(is_reserved(&f, "ws/hooks"));
+	CHECK_INT(op_find(&f, 0, "ws/HEAD"), -1);
+	CHECK_INT(op_find(&f, 0, "ws/refs"), -1);
+	fx_done(&f);
+
+	fx_init(&f);
+	fx_file(&f, "ws/HEAD", "ref: refs/heads/main\n");
+	fx_dir(&f, "ws/objects");
+	fx_dir(&f, "ws/refs");
+	fx_file(&f, "ws/config", "[core]\nbare = true\n");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK(is_reserved(&f, "ws/.git"));
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/worktrees"));
+	CHECK_INT(op_find(&f, 0, "ws/objects"), -1);
+	fx_done(&f);
+
+	/* `commondir` says where objects and refs are. */
+	fx_init(&f);
+	fx_file(&f, "ws/commondir", "elsewhere\n");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK(is_reserved(&f, "ws/HEAD"));
+	fx_file(&f, "ws/HEAD", "ref: refs/heads/main\n");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/commondir")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/elsewhere"));
 	fx_done(&f);
 }
 
@@ -188,6 +240,7 @@ static void test_repository_elsewhere(void)
 
 	fx_init(&f);
 	fx_dir(&f, "ws/.git/objects");
+	fx_dir(&f, "ws/.git/refs");
 	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
 	fx_file(&f, "ws/.git/config", config);
 	fx_dir(&f, "ws/pkg/hooks");
@@ -287,6 +340,39 @@ static void test_protected_link(void)
 	fx_done(&f);
 }
 
+/* Every link and directory on the way stays, and what is missing at its end. */
+static void test_way_to_a_protected_name(void)
+{
+	fx_init(&f);
+	make_repository();
+	fx_dir(&f, "ws/real/hooks");
+	fx_dir(&f, "ws/real/other");
+	fx_link(&f, "ws/mid", "real");
+	fx_link(&f, "ws/first", "mid/hooks");
+	fx_file(&f, "ws/.git/config", "[core]\nhooksPath = real/other/../../first\n");
+	fx_link(&f, "ws/.idea", "nowhere/at/all");
+	fx_link(&f, "ws/.husky", "nothing");
+	fx_link(&f, "ws/.codex", "loop");
+	fx_link(&f, "ws/loop", ".codex");
+	fx_file(&f, "ws/file", "");
+	fx_link(&f, "ws/.gemini", "file/x");
+	fx_link(&f, "ws/.cursor", "gone/../settings");
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/first")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/mid")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/real/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/real/other")->flags, 0);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.idea")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/nowhere"));
+	CHECK(is_reserved(&f, "ws/nothing"));
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.codex")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/loop")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/file")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK(is_reserved(&f, "ws/gone"));
+	fx_done(&f);
+}
+
 static void test_protection_is_lifted(void)
 {
 	fx_init(&f);
@@ -346,6 +432,7 @@ static void test_home_granted(void)
 
 TAP_MAIN(test_deny_in_read_grant, test_deny_in_write_grant_pins_parents,
 	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_deny_of_a_link,
-	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_repository_elsewhere,
-	 test_worktree, test_what_is_named_indirectly, test_no_repository, test_protected_link,
+	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_bare,
+	 test_repository_elsewhere, test_worktree, test_what_is_named_indirectly,
+	 test_no_repository, test_protected_link, test_way_to_a_protected_name,
 	 test_protection_is_lifted, test_grant_below_a_protected_name, test_home_granted)

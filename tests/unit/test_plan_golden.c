@@ -223,6 +223,7 @@ static void test_workspace(void)
 	start();
 	fx_dir(&f, "ws/.git/hooks");
 	fx_dir(&f, "ws/.git/objects");
+	fx_dir(&f, "ws/.git/refs");
 	fx_file(&f, "ws/.git/HEAD", "ref: refs/heads/main\n");
 	fx_file(&f, "ws/.git/config", "[core]\n\thooksPath = .githooks\n");
 	fx_dir(&f, "ws/.vscode");
