@@ -53,14 +53,16 @@ int gateway_open(struct cordon_run *run, const struct cordon_policy *policy, int
 		 struct cordon_error *err)
 {
 	struct run_gateway *g = &run->gateway;
-	int pair[2], r;
+	int pair[2], fds[2], r;
 
 	if (!is_wanted(policy))
 		return 0;
 	if (level == PLAN_LEVEL_LANDLOCK) {
-		r = net_proxy_listen(&g->proxy_fd, &g->proxy_port, err);
+		r = net_proxy_bind(fds, &g->proxy_port, err);
 		if (r < 0)
 			return r;
+		g->proxy_fd = fds[0];
+		g->proxy_guard_fd = fds[1];
 	}
 	r = sys_socketpair(pair);
 	if (r < 0)
@@ -260,6 +262,8 @@ void gateway_done(struct cordon_launcher *l, struct run_gateway *g)
 	gateway_delivered(g);
 	if (g->peer_fd >= 0)
 		close(g->peer_fd);
+	if (g->proxy_guard_fd >= 0)
+		close(g->proxy_guard_fd);
 	if (g->ctl_fd >= 0)
 		close(g->ctl_fd);
 	if (g->pid_fd >= 0) {

@@ -22,9 +22,10 @@ struct plan;
 struct run_gateway {
 	int ctl_fd; /* its end is the gateway's */
 	int pid_fd;
-	int init_fd;  /* the socket that init gets; -1 once it has it */
-	int peer_fd;  /* its other end, the gateway's; -1 once it has it */
-	int proxy_fd; /* level landlock: the listener that init gets */
+	int init_fd;	    /* the socket that init gets; -1 once it has it */
+	int peer_fd;	    /* its other end, the gateway's; -1 once it has it */
+	int proxy_fd;	    /* level landlock: the proxy's port, for init */
+	int proxy_guard_fd; /* keeps it from others until the end */
 	uint16_t proxy_port;
 	struct gateway_account *account; /* shared with the gateway */
 	struct cordon_published *published;
@@ -36,7 +37,12 @@ struct run_gateway {
 };
 
 #define RUN_GATEWAY_INIT                                                                           \
-	{ .ctl_fd = -1, .pid_fd = -1, .init_fd = -1, .peer_fd = -1, .proxy_fd = -1 }
+	{ .ctl_fd = -1,                                                                            \
+	  .pid_fd = -1,                                                                            \
+	  .init_fd = -1,                                                                           \
+	  .peer_fd = -1,                                                                           \
+	  .proxy_fd = -1,                                                                          \
+	  .proxy_guard_fd = -1 }
 
 /* Opens the sockets that init gets, if @policy needs a gateway. */
 int gateway_open(struct cordon_run *run, const struct cordon_policy *policy, int level,

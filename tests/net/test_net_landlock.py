@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import ceiling, control, landlock_abi, needs_landlock_net, rows, unavailable
+from conftest import ceiling, control, known_child, landlock_abi, needs_landlock_net, rows, unavailable
 
 LEVEL = "landlock"
 WAYS = "tcp mptcp fastopen-sendto fastopen-sendmsg fastopen-option udp-sendto udp-sendmsg udp-sendmmsg udp-connect".split()
@@ -345,48 +345,110 @@ def ask(proc):
     return proc.stdout.readline().split()
 
 
-def knock(port, send=b"CONNECT 127.0.0.1:1 HTTP/1.1\r\n\r\n"):
-    """What a stranger gets out of the port: always nothing."""
-    with socket.socket() as sock:
-        sock.settimeout(ceiling(10))
-        try:
-            sock.connect(("127.0.0.1", port))
-            sock.sendall(send)
-            return sock.recv(100)
-        except (ConnectionError, BrokenPipeError):
-            return b""
+# Keeps knocking at the port, as often as it can, and never lets go; says when it has begun.
+FLOOD = """
+import os, resource, socket, sys
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+held, answers, n = [], 0, 0
+os.set_blocking(0, False)
+while True:
+    s = socket.socket(); s.setblocking(False)
+    s.connect_ex(('127.0.0.1', int(sys.argv[1])))
+    try: s.send(b'CONNECT 127.0.0.1:1 HTTP/1.1\\r\\n\\r\\n')
+    except OSError: pass
+    held.append(s); n += 1
+    if len(held) > 900:
+        old = held.pop(0)
+        try: answers += len(old.recv(100))
+        except OSError: pass
+        old.close()
+    if n == 300: print('begun', flush=True)
+    if n % 50 == 0 and sys.stdin.buffer.read(1) == b'': break
+print(answers, flush=True)
+"""
+STRANGER = 20002  # another user, where root may start one
+
+
+@pytest.fixture
+def flood():
+    """Starts processes of another user that flood a port; gives what they got out of it in the end."""
+    procs = []
+
+    def start(port, n=4):
+        kw = {"user": STRANGER, "group": STRANGER, "extra_groups": []} if os.geteuid() == 0 else {}
+        for _ in range(n):
+            proc = subprocess.Popen(
+                ["/usr/bin/python3", "-I", "-c", FLOOD, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, **kw
+            )
+            known_child(proc.pid)
+            procs.append(proc)
+        for proc in procs:
+            assert proc.stdout.readline() == b"begun\n"
+
+    def stop():
+        got = [proc.communicate(timeout=ceiling(20))[0] for proc in procs]
+        procs.clear()
+        return got
+
+    start.stop = stop
+    yield start
+    stop()
+
+
+def test_a_flood_arrives_outside(flood):
+    """The positive control: a listener without protection takes no one else while it lasts."""
+    with socket.create_server(("127.0.0.1", 0), backlog=128) as server:
+        flood(server.getsockname()[1])
+        with socket.socket() as sock:
+            sock.settimeout(0.5)
+            assert sock.connect_ex(server.getsockname()) != 0
 
 
 def test_strangers_get_nothing(waiting, echo):
-    for _ in range(50):
-        assert knock(waiting.port) == b""
-    assert echo.count == 0
-    assert ask(waiting) == [b"0", b"200", b"True"]
-    assert echo.count == 1
+    """The port is closed, also between two connections of the command."""
+    for _ in range(20):
+        for _ in range(20):
+            with socket.socket() as sock:
+                assert sock.connect_ex(("127.0.0.1", waiting.port)) == errno.ECONNREFUSED
+        assert ask(waiting) == [b"0", b"200", b"True"]
+    assert echo.count == 20
 
 
-def test_strangers_at_the_same_time(waiting, echo):
-    """Other connections in the listener's queue are told apart from the guest's."""
-    stop, got = threading.Event(), []
-
-    def storm():
-        while not stop.is_set():
-            got.append(knock(waiting.port))
-
-    threads = [threading.Thread(target=storm) for _ in range(4)]
-    for thread in threads:
-        thread.start()
+TAKE = """
+import errno, socket, sys
+for options in ((), (2,), (15,), (2, 15)):  # SO_REUSEADDR, SO_REUSEPORT
+    s = socket.socket()
+    for option in options: s.setsockopt(socket.SOL_SOCKET, option, 1)
     try:
-        answers = [ask(waiting) for _ in range(30)]
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert set(got) == {b""} and len(got) > 30
-    # A full queue may refuse the guest; then it is told so, and nothing else happens.
-    made = answers.count([b"0", b"200", b"True"])
-    assert made + sum(a[0] == b"%d" % errno.ECONNREFUSED for a in answers) == len(answers)
-    assert made > 0 and echo.count == made
+        s.bind(('127.0.0.1', int(sys.argv[1]))); s.listen(1); print('taken')
+    except OSError as error: print(errno.errorcode[error.errno])
+"""
+
+
+def test_strangers_cannot_take_the_port(waiting, echo):
+    """Nor listen there themselves, before the first connection and after."""
+    if os.geteuid() != 0:
+        unavailable("only root can start a process of another user")
+    argv = ["/usr/bin/python3", "-I", "-c", TAKE]
+    kw = {"user": STRANGER, "group": STRANGER, "extra_groups": [], "capture_output": True, "check": True}
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        free = sock.getsockname()[1]
+    assert subprocess.run([*argv, str(free)], **kw).stdout.split()[0] == b"taken"
+    for _ in range(2):
+        done = subprocess.run([*argv, str(waiting.port)], **kw)
+        assert done.stdout.split() == [b"EADDRINUSE"] * 4
+        assert ask(waiting) == [b"0", b"200", b"True"]
+
+
+def test_a_flood_of_strangers(waiting, echo, flood):
+    """Another user cannot shut the port, however many connections it begins."""
+    flood(waiting.port)
+    answers = [ask(waiting) for _ in range(50)]
+    assert answers == [[b"0", b"200", b"True"]] * 50
+    assert echo.count == 50
+    assert flood.stop() == [b"0\n"] * 4
 
 
 def test_the_port_is_gone_after_the_run(me, echo):

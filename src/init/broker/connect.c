@@ -9,6 +9,10 @@
  * guest's socket and report that it is connected. The gateway speaks to it as a proxy and decides
  * by the requests that it gets. The proxy variables name the listener's port.
  *
+ * The port belongs to us all the time, but is open only while a request is served: otherwise other
+ * users of the machine could keep its queue full, and the guest from its network. What they begin
+ * in these moments is reset.
+ *
  * Should: connect the guest to the gateway when it asks for the proxy's address; be a closed port
  * for every other process of the machine.
  * Mustn't: let the guest choose where a connection leads (its address only decides about the errno:
@@ -48,7 +52,8 @@
 #define FAMILY_INET 2
 #define STREAM_NONBLOCK (1 | 04000 | 02000000) /* SOCK_STREAM, _NONBLOCK, _CLOEXEC */
 #define ACCEPT_NONBLOCK (04000 | 02000000)
-#define STRANGERS_MAX 64      /* that one request, or one look, deals with */
+#define BACKLOG 4096 /* more than others can begin between two system calls of ours */
+#define SHUT_RD_NR 0
 #define PATIENCE_NS 500000000 /* for our own connection to our own listener */
 #define GATEWAY_PATIENCE_NS 100000000
 
@@ -65,32 +70,6 @@ static void turn_away(int fd)
 
 	thread5(__NR_setsockopt, fd, SOL_SOCKET_NR, SO_LINGER_NR, no_linger, sizeof(no_linger));
 	drop_fd(&fd);
-}
-
-/* The next connection in the queue and whose it is; -EAGAIN if there is none. */
-static long accept_next(const struct broker *b, struct inet_address *ret_peer)
-{
-	int size = sizeof(*ret_peer);
-	long fd;
-
-	do
-		fd = thread4(__NR_accept4, b->proxy_fd, ret_peer, &size, ACCEPT_NONBLOCK);
-	while (fd == -EINTR || fd == -ECONNABORTED);
-	return fd;
-}
-
-/* Between requests any connection comes from another program. */
-long broker_turn_away(const struct broker *b)
-{
-	struct inet_address peer;
-	long fd = 0;
-
-	for (int i = 0; i < STRANGERS_MAX && fd >= 0; i++) {
-		fd = accept_next(b, &peer);
-		if (fd >= 0)
-			turn_away((int)fd);
-	}
-	return fd == -EAGAIN ? 0 : fd;
 }
 
 static int wait_for(int fd, short events, uint64_t until_ns)
@@ -113,11 +92,13 @@ static long accept_own(const struct broker *b, const struct inet_address *own)
 {
 	uint64_t until_ns = now_ns() + PATIENCE_NS;
 
-	for (int strangers = 0; strangers < STRANGERS_MAX;) {
+	do {
 		struct inet_address peer = { 0, 0, { 0 }, { 0 } };
-		long fd = accept_next(b, &peer);
+		int size = sizeof(peer);
+		long fd = thread4(__NR_accept4, b->proxy_fd, &peer, &size, ACCEPT_NONBLOCK);
 
-		if (fd == -EAGAIN && wait_for(b->proxy_fd, WAIT_IN, until_ns))
+		if (fd == -EINTR || fd == -ECONNABORTED ||
+		    (fd == -EAGAIN && wait_for(b->proxy_fd, WAIT_IN, until_ns)))
 			continue;
 		if (fd < 0)
 			return fd;
@@ -125,8 +106,7 @@ static long accept_own(const struct broker *b, const struct inet_address *own)
 		    *(const uint32_t *)peer.address == *(const uint32_t *)own->address)
 			return fd;
 		turn_away((int)fd);
-		strangers++;
-	}
+	} while (now_ns() < until_ns);
 	return -EAGAIN;
 }
 
@@ -144,11 +124,15 @@ static long make_pair(const struct broker *b, int ret[2])
 	if (fd < 0)
 		return fd;
 	ret[0] = (int)fd;
-	r = thread3(__NR_connect, fd, &proxy, sizeof(proxy));
+	r = thread3(__NR_listen, b->proxy_fd, BACKLOG, 0);
+	if (r == 0)
+		r = thread3(__NR_connect, fd, &proxy, sizeof(proxy));
 	if (r == 0 || r == -EINPROGRESS)
 		r = thread3(__NR_getsockname, fd, &own, &size);
 	if (r == 0)
 		r = accept_own(b, &own);
+	/* It listens no more: those in its queue are reset. */
+	thread3(__NR_shutdown, b->proxy_fd, SHUT_RD_NR, 0);
 	if (r < 0) {
 		turn_away(ret[0]);
 		return r;

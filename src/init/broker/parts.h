@@ -63,7 +63,7 @@ struct broker {
 	int busy;	  /* set by the thread: something is being changed */
 	int stopping;	  /* set by the main thread: make no more changes */
 	uint32_t uid, gid;
-	int proxy_fd;	     /* the proxy's listener, -1 = no network */
+	int proxy_fd;	     /* the proxy's port, -1 = no network */
 	int gateway_fd;	     /* where connections are handed over */
 	uint16_t proxy_port; /* the listener's */
 	int has_unix;	     /* the guest can make Unix sockets and connect them */
@@ -106,8 +106,6 @@ long broker_read_flags(const char *text, size_t n);
 /* connect.c */
 /* Answers connect(): 0, BROKER_GO_ON or -errno. */
 long broker_connect(const struct broker *b, const struct seccomp_notif *notif, int task_fd);
-/* Closes connections that are not the guest's: 0, or -errno if none could be accepted. */
-long broker_turn_away(const struct broker *b);
 
 /* tasks.c: may @tid make a new task? BROKER_GO_ON or -EAGAIN. */
 long broker_new_task(struct broker *b, int tid);

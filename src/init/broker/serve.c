@@ -14,7 +14,6 @@
 #include "init/broker/thread_raw.h"
 
 #define TIME_OMIT ((1l << 30) - 2l)
-#define PAUSE_NS 100000000 /* when connections cannot be taken: no descriptors, no memory */
 
 static int is_valid(const struct broker *b, uint64_t id)
 {
@@ -208,27 +207,6 @@ static long serve(struct broker *b)
 	return 0;
 }
 
-/*
- * With a network: waits until there is a request, and meanwhile closes connections of other
- * programs to the proxy's port. <0 when there will be no more requests.
- */
-static long await_request(const struct broker *b)
-{
-	struct poll_entry poll[2] = { { b->listener_fd, WAIT_IN, 0 }, { b->proxy_fd, WAIT_IN, 0 } };
-	const struct duration pause = duration_of(PAUSE_NS);
-
-	for (;;) {
-		/* Accepting failed: leave the proxy's port alone for a moment. */
-		long r = poll[1].fd < 0 ? poll_wait(poll, 1, &pause) : poll_wait(poll, 2, 0);
-
-		if (r < 0 && r != -EINTR)
-			return r;
-		if (r > 0 && poll[0].revents)
-			return poll[0].revents & WAIT_IN ? 0 : -ENOENT;
-		poll[1].fd = poll[1].fd < 0 || broker_turn_away(b) == 0 ? b->proxy_fd : -1;
-	}
-}
-
 int broker_main(void *arg)
 {
 	struct broker *b = arg;
@@ -236,12 +214,8 @@ int broker_main(void *arg)
 	/* Ends without one when the command's process has executed or died and had none to send. */
 	b->listener_fd = (int)broker_receive_fd(b->socket_fd);
 	drop_fd(&b->socket_fd);
-	while (b->listener_fd >= 0) {
-		if (b->proxy_fd >= 0 && await_request(b) < 0)
-			break;
-		if (serve(b) < 0)
-			break;
-	}
+	while (b->listener_fd >= 0 && serve(b) >= 0)
+		;
 	drop_fd(&b->listener_fd);
 	return 0;
 }
