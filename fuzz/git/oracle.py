@@ -158,7 +158,7 @@ class Oracle:
         if event.what == "executed":
             return self._executed(clean, event)
         if event.what == "written":
-            return self._written(world, clean, event.path, command)
+            return self._written(world, clean, event, command)
         return "" if event.name in WORK_TREE_NAMES else self._read(world, clean, event.path)
 
     def _executed(self, clean: Clean, event: tracelog.Event) -> str:
@@ -175,19 +175,21 @@ class Oracle:
             return ""
         return " ".join(program)[:300]
 
-    def _written(self, world: World, clean: Clean, path: str, command: str) -> str:
+    def _written(self, world: World, clean: Clean, event: tracelog.Event, command: str) -> str:
+        path = event.path
         if path in clean.written or path.startswith("/dev/"):
             return ""
         for top in world.git_dirs():
             if path == str(top) or path.startswith(f"{top}/"):
                 return "" if DATA.fullmatch(path[len(str(top)) + 1 :]) else path
-        # What a stash or a checkout is for.
-        switches = command.split()[1:2] in (["stash"], ["checkout"], ["submodule"])
-        if switches and any(path.startswith(f"{top}/") for top in world.tops) and "/.git" not in path:
-            return ""
         # A submodule that is not there is attached again.
         if command.startswith("git submodule update") and path in (f"{world.repo}/mod/.git", f"{world.repo}/part/mod/.git"):
             return ""
+        # What a stash or a checkout is for.
+        switches = command.split()[1:2] in (["stash"], ["checkout"], ["submodule"])
+        if switches and any(path.startswith(f"{top}/") for top in world.tops):
+            # They also clear away what stands where a file of theirs belongs.
+            return path if "/.git" in path and event.name not in ("unlink", "unlinkat", "rmdir") else ""
         return path
 
     @staticmethod

@@ -17,6 +17,7 @@ OPEN = {
     "hooks-over-a-link", "bare-look-alike", "head-moved-away", "head-nonsense", "git-dir-closed", "git-dir-closed-then-second-run",
     "nested-like-a-placeholder", "nested-decoys", "nested-overlapping", "log-of-a-branch-is-a-link-far-down",
     "log-is-a-link-behind-a-closed-directory", "index-is-a-link", "objects-elsewhere", "legacy-remote", "legacy-branch",
+    "file-made-a-repository", "file-of-a-repository-above-made-a-repository", "dot-git-in-a-bare-repository",
 }  # fmt: skip
 
 
@@ -248,6 +249,70 @@ def _(k: Kit) -> Any:
 @known("submodule-is-the-grant", place="in-module")
 def _(k: Kit) -> Any:
     return [*k.repository("hidden"), ["replace", ".git", f"gitdir: {k.grant}/hidden\n"]]
+
+
+@known("file-made-a-repository")
+def _(k: Kit) -> Any:
+    """The index names a file; where a repository stands, `git add -u` makes it a submodule."""
+    return [["remove", "README"], *k.repository("README/.git")]
+
+
+@known("file-of-a-repository-above-made-a-repository", place="above")
+def _(k: Kit) -> Any:
+    return [["remove", "c"], *k.repository("c/.git")]
+
+
+@known("nested-without-a-newline")
+def _(k: Kit) -> Any:
+    return [*k.repository("hidden"), ["write", "n/.git", f"gitdir: {k.grant}/hidden"], *k.gitlink()]
+
+
+@known("nested-with-many-newlines")
+def _(k: Kit) -> Any:
+    return [*k.repository("hidden"), ["write", "n/.git", "gitdir: ../hidden" + "\r\n" * 5000], *k.gitlink()]
+
+
+@known("nested-with-a-head-that-is-a-link")
+def _(k: Kit) -> Any:
+    return [*k.nested(), ["relink", "refs/heads/nowhere", "n/.git/HEAD"]]
+
+
+@known("nested-with-an-odd-head")
+def _(k: Kit) -> Any:
+    return [*k.nested(), ["write", "n/.git/HEAD", "ref:\t \trefs/heads/main\n"]]
+
+
+@known("nested-with-a-hash-as-head")
+def _(k: Kit) -> Any:
+    return [*k.nested(), ["write", "n/.git/HEAD", SHA + " and more\n"]]
+
+
+@known("nested-with-links-for-directories")
+def _(k: Kit) -> Any:
+    return [*k.nested(), ["rename", "n/.git/objects", "o"], ["link", "../../o", "n/.git/objects"], ["rename", "n/.git/refs", "r"], ["link", f"{k.grant}/r", "n/.git/refs"]]
+
+
+@known("nested-with-a-program-for-refs")
+def _(k: Kit) -> Any:
+    """Git only asks whether it may be executed."""
+    return [*k.nested(), ["remove", "n/.git/refs"], ["write", "n/.git/refs", "", 0o755]]
+
+
+@known("nested-with-objects-in-common")
+def _(k: Kit) -> Any:
+    return [*k.nested(), ["mkdir", "c"], ["rename", "n/.git/objects", "c/objects"], ["rename", "n/.git/refs", "c/refs"],
+            ["rename", "n/.git/config", "c/config"], ["write", "n/.git/commondir", "../../c\n"]]  # fmt: skip
+
+
+@known("nested-in-nested")
+def _(k: Kit) -> Any:
+    inner = ["git", "-C", "n", "update-index", "--add", "--cacheinfo", f"160000,{SHA},m"]
+    return [["git", "init", "-q", "n"], *k.repository("n/m/.git"), inner, *k.gitlink()]
+
+
+@known("dot-git-in-a-bare-repository", place="bare")
+def _(k: Kit) -> Any:
+    return k.repository("./.git")
 
 
 # --- what git writes through, or reads --------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Event(NamedTuple):
     path: str
     argv: Tuple[str, ...] = ()
     worked: bool = True
-    name: str = ""  # as it was opened
+    name: str = ""  # as it was opened; of what is removed: the call
 
 
 def plain(text: str) -> str:
@@ -93,5 +93,5 @@ def events(text: str) -> List[Event]:
                 start = at[min(i, len(at) - 1)] if at else here
                 if call.startswith("link") and at:
                     start = at[-1]
-                got.append(Event(pid, "written", real(os.path.join(start, path))))
+                got.append(Event(pid, "written", real(os.path.join(start, path)), name=call))
     return got

@@ -212,7 +212,7 @@ LOOK = [
 # say so.
 SWITCH = ["stash -q", "stash pop -q", "checkout -q HEAD~1", "checkout -q main", "status"]
 # Enough to see most payloads act, for tests.
-QUICK = ["status", "fetch -q", "worktree list", "add -u", "commit -q --allow-empty -m host", "checkout -q HEAD~1"]
+QUICK = ["status", "fetch -q", "worktree list", "add -u", "commit -q --allow-empty -m host", "status", "checkout -q HEAD~1"]
 BARE = ["log -p -2", "show HEAD", "branch -a", "fetch -q", "worktree list", "tag host", "gc -q", "rev-parse HEAD"]
 
 
