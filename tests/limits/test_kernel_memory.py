@@ -5,6 +5,7 @@ Each kind is first taken without a sandbox, where nothing stops it before a numb
 """
 
 import pathlib
+import subprocess
 
 import pytest
 from conftest import IS_ROOT, landlock_abi, unavailable
@@ -154,3 +155,21 @@ def test_timers_and_signals(me, take, outside):
     assert outside("timers")[0] > 1000, "positive control"
     got, why = take("namespaces", "timers")
     assert got <= 65536 and why == "EAGAIN"
+
+
+@pytest.mark.parametrize("kind", ["netlink", "undo"])
+def test_counted(me, probes, outside, kind):
+    """Answers in netlink sockets, and what semaphores have to undo, count as memory of the run."""
+    if not has_watch(me, "namespaces"):
+        pytest.skip("a control group counts in its own way")
+    probe = probes["hoard"]
+    want = {"netlink": 400, "undo": 200}[kind]
+    assert outside(kind) == (want, None), "positive control"
+    argv = me.argv(["-m", "32M", "-P", "300", "-r", probe], [probe, kind], "namespaces")
+    proc = me.popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        assert proc.wait(60) == 137  # it would wait for the end of its input
+        assert b"memory limit" in proc.stderr.read()
+    finally:
+        proc.kill()
+        proc.communicate()

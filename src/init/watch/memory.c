@@ -36,6 +36,7 @@
 #define SEMAPHORE_BYTES 64u
 #define MESSAGE_BYTES 64u     /* besides its text */
 #define IPC_OBJECT_BYTES 512u /* a queue or a set, without what is in it */
+#define UNDO_BYTES 96u	      /* besides the numbers */
 #define FIND_NS 1000000000u
 #define ALL_READ_NS 300000000u
 #define HURRY_BYTES (8u << 20)
@@ -133,6 +134,13 @@ uint64_t memory_free(uint64_t *ret_total)
 	return info.freeram * info.mem_unit;
 }
 
+/* What has to be undone at its end each process may keep for each set: a number per semaphore. */
+static uint64_t undo_bytes(const struct seminfo *sem, uint64_t processes)
+{
+	return processes *
+	       ((uint64_t)sem->semaem * sizeof(short) + (uint64_t)sem->semusz * UNDO_BYTES);
+}
+
 /*
  * SysV objects of the run's ipc namespace, each kind with one call; at level landlock the filter
  * leaves no way to make one. Semaphores and messages are the kernel's own memory.
@@ -149,7 +157,8 @@ static void add_ipc(struct init *in, struct memory *m)
 		m->segments = ((uint64_t)shm.shm_rss + (uint64_t)shm.shm_swp) * PAGE;
 	if (raw_syscall(__NR_semctl, 0, 0, SEM_INFO, RAW_ARG(&sem), 0, 0) >= 0)
 		m->ipc += (uint64_t)sem.semaem * SEMAPHORE_BYTES +
-			  (uint64_t)sem.semusz * IPC_OBJECT_BYTES;
+			  (uint64_t)sem.semusz * IPC_OBJECT_BYTES +
+			  undo_bytes(&sem, (uint64_t)m->processes);
 	if (raw_syscall(__NR_msgctl, 0, MSG_INFO, RAW_ARG(&msg), 0, 0, 0) >= 0)
 		m->ipc += (uint64_t)msg.msgtql + (uint64_t)msg.msgmap * MESSAGE_BYTES +
 			  (uint64_t)msg.msgpool * IPC_OBJECT_BYTES;

@@ -17,6 +17,7 @@
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/socket.h"
+#include "bare/text.h"
 #include "init/procfs.h"
 
 #define TCP 6
@@ -43,6 +44,9 @@ static void add_attributes(const struct nlattr *a, long left, int meminfo, struc
 					 (v[SK_MEMINFO_WMEM_ALLOC] > v[SK_MEMINFO_WMEM_QUEUED]
 						  ? v[SK_MEMINFO_WMEM_ALLOC]
 						  : v[SK_MEMINFO_WMEM_QUEUED]);
+		/* Options: filters, multicast groups. */
+		if (a->nla_type == meminfo && values > SK_MEMINFO_OPTMEM)
+			sums->charged += v[SK_MEMINFO_OPTMEM];
 		/* The first of the two is the queue to read; a listening socket's has another
 		 * meaning, and is short. */
 		if (meminfo == UNIX_DIAG_MEMINFO && a->nla_type == UNIX_DIAG_RQLEN && values >= 2)
@@ -141,6 +145,36 @@ static long ask_all(long fd, struct sums *local, struct sums *net)
 	return r;
 }
 
+/* sk protocol pid groups RMEM WMEM ... */
+static void add_netlink(void *arg, const char *line)
+{
+	uint64_t *sum = arg, bytes;
+
+	for (int i = 0; i < 4; i++) {
+		while (*line && *line != ' ')
+			line++;
+		while (*line == ' ')
+			line++;
+	}
+	for (int i = 0; i < 2; i++) {
+		line = read_number(line, &bytes);
+		*sum += bytes;
+		while (*line == ' ')
+			line++;
+	}
+}
+
+/* Answers that nobody reads. sock_diag knows these sockets only where a module is loaded. */
+static long ask_netlink(struct init *in, struct sums *sums)
+{
+	char text[4096];
+	long r = proc_lines(in->proc_fd, 0, "net/netlink", text, sizeof(text), add_netlink,
+			    &sums->charged);
+
+	/* A kernel without this file has no such sockets. */
+	return r == -ENOENT ? 0 : r;
+}
+
 uint64_t sockets_bytes(struct init *in)
 {
 	struct sums local = { 0, 0 }, net = { 0, 0 };
@@ -164,6 +198,8 @@ uint64_t sockets_bytes(struct init *in)
 		return most;
 	r = ask_all(fd, &local, &net);
 	close_fd(fd);
+	if (r >= 0)
+		r = ask_netlink(in, &net);
 	if (r < 0)
 		return most;
 	return net.charged + (local.charged > local.queued ? local.charged : local.queued);

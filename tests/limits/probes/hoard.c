@@ -7,9 +7,12 @@
  */
 #include <linux/filter.h>
 #include <linux/memfd.h>
+#include <linux/netlink.h>
 #include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sem.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -19,9 +22,11 @@
 #define HUGE_BYTES ((size_t)2 << 20)
 #define PORTS 65536
 #define FILTER_LENGTH 3500
+#define UNDO_SETS 4
 #define ROUNDS 4200 /* each makes more than three events: 16,384 and a bit */
 
 static long has;
+static int sets[UNDO_SETS], n_sets;
 
 static void stopped(const char *kind)
 {
@@ -173,6 +178,57 @@ static void huge_shm(long want)
 	}
 }
 
+/* Acknowledgements that nobody reads. */
+static void netlink(long want)
+{
+	struct {
+		struct nlmsghdr head;
+		char rest[4000]; /* comes back with each */
+	} message = { .head = { .nlmsg_len = sizeof(message),
+				.nlmsg_type = 9999,
+				.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK } };
+
+	for (; has < want; has++) {
+		int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, 0);
+
+		if (fd < 0) {
+			stopped("netlink");
+			return;
+		}
+		for (int i = 0; i < 400; i++)
+			if (send(fd, &message, sizeof(message), MSG_DONTWAIT) < 0)
+				break;
+	}
+}
+
+/* What is to be undone at the end of each of these processes: 64 KiB for each set. */
+static void undo(long want)
+{
+	for (int i = 0; i < UNDO_SETS; i++)
+		sets[i] = semget(IPC_PRIVATE, 32000, IPC_CREAT | 0600);
+	for (; has < want; has++) {
+		struct sembuf up = { .sem_op = 1, .sem_flg = SEM_UNDO };
+		int told[2];
+		char byte;
+
+		if (pipe(told) < 0)
+			exit(3);
+		if (fork() == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (int i = 0; i < UNDO_SETS; i++)
+				semop(sets[i], &up, 1);
+			close(told[1]);
+			for (;;)
+				pause();
+		}
+		close(told[1]);
+		if (read(told[0], &byte, 1) != 0)
+			exit(3);
+		close(told[0]);
+	}
+	n_sets = UNDO_SETS;
+}
+
 static void timers(long want)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_NONE };
@@ -197,7 +253,8 @@ int main(int argc, char **argv)
 		{ "watches", watches, 1000000 }, { "filters", filters, 400 },
 		{ "aio", aio, 10000000 },	 { "huge-mmap", huge_mmap, 2 },
 		{ "huge-memfd", huge_memfd, 2 }, { "huge-shm", huge_shm, 2 },
-		{ "timers", timers, 1000000 },
+		{ "timers", timers, 1000000 },	 { "netlink", netlink, 400 },
+		{ "undo", undo, 200 },
 	};
 	const char *where = getenv("TMPDIR");
 	char end;
@@ -209,5 +266,8 @@ int main(int argc, char **argv)
 			kinds[i].take(argc > 2 ? atol(argv[2]) : kinds[i].standard);
 	printf("%s had %ld\n", argv[1], has);
 	fflush(stdout);
-	return read(0, &end, 1) < 0;
+	end = (char)read(0, &end, 1);
+	while (n_sets)
+		semctl(sets[--n_sets], 0, IPC_RMID);
+	return end < 0;
 }
