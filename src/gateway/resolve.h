@@ -17,22 +17,18 @@
 #include "gateway/gateway.h"
 #include "net/dns.h"
 
-#define HOSTS_MAX 1024
-#define HOSTS_TEXT_MAX 65536
+#define HOSTS_BYTES_MAX (8u << 20)	   /* of /etc/hosts; network.md says so, too */
+#define RESOLV_CONF_BYTES_MAX (256u << 10) /* of /etc/resolv.conf */
 #define SERVERS_MAX 3
 #define SEARCH_MAX 6
 #define ZONE_MAX 16
 #define LOOKUPS_MAX 64
 #define WAITERS_MAX 1024
 
-/* /etc/hosts: one entry for each name of each line, in their order. */
+/* /etc/hosts, as it is: looked through for each name, since most are short and some very long. */
 struct hosts {
-	uint32_t n, text_len;
-	struct {
-		uint32_t at; /* of the name in text[] */
-		struct net_addr addr;
-	} entries[HOSTS_MAX];
-	char text[HOSTS_TEXT_MAX];
+	const char *text;
+	size_t len;
 };
 
 struct server {
@@ -50,9 +46,8 @@ struct resolve_conf {
 	char search[SEARCH_MAX][NET_NAME_MAX + 1];
 };
 
-/* Lines that are not understood are skipped, as every resolver does. */
-void hosts_read(const char *text, size_t len, struct hosts *ret);
-/* All addresses of a name, at most @max; returns how many. */
+/* All addresses of a name, at most @max; returns how many. Lines that are not understood are
+ * skipped, as every resolver does. */
 size_t hosts_find(const struct hosts *hosts, const char *name, struct net_addr *ret, size_t max);
 void resolve_conf_read(const char *text, size_t len, struct resolve_conf *ret);
 /*

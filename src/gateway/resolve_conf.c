@@ -66,60 +66,46 @@ static bool next_word(struct text *line, struct text *ret)
 
 static void cut_comment(struct text *line)
 {
-	for (size_t i = 0; i < line->len; i++) {
-		if (line->at[i] == '#')
-			line->len = i;
-	}
+	size_t n = 0;
+
+	while (n < line->len && line->at[n] != '#')
+		n++;
+	line->len = n;
 }
 
-/* False if the table is full. */
-static bool hosts_add(struct hosts *hosts, const struct net_addr *addr, const char *name)
+/* Is @name one of the words of this line? */
+static bool line_has(struct text *line, const char *name, size_t len)
 {
-	size_t size = length(name) + 1;
+	char canonical[NET_NAME_MAX + 1];
+	struct text word;
 
-	if (hosts->n == HOSTS_MAX || size > HOSTS_TEXT_MAX - hosts->text_len)
-		return false;
-	hosts->entries[hosts->n].at = hosts->text_len;
-	hosts->entries[hosts->n].addr = *addr;
-	memcpy(hosts->text + hosts->text_len, name, size);
-	hosts->text_len += (uint32_t)size;
-	hosts->n++;
-	return true;
-}
-
-void hosts_read(const char *text, size_t len, struct hosts *ret)
-{
-	struct text rest = { text, len }, line, word;
-	char name[NET_NAME_MAX + 1];
-	struct net_addr addr;
-
-	ret->n = ret->text_len = 0;
-	while (next_line(&rest, &line)) {
-		cut_comment(&line);
-		if (!next_word(&line, &word) || net_addr_parse(word.at, word.len, &addr) < 0)
-			continue;
-		while (next_word(&line, &word)) {
-			if (net_name_parse(word.at, word.len, name) < 0)
-				continue;
-			if (!hosts_add(ret, &addr, name))
-				return;
-		}
+	while (next_word(line, &word)) {
+		/* It may have a dot at its end. */
+		if ((word.len == len || word.len == len + 1) &&
+		    net_name_parse(word.at, word.len, canonical) == 0 &&
+		    net_name_equal(canonical, name))
+			return true;
 	}
+	return false;
 }
 
 size_t hosts_find(const struct hosts *hosts, const char *name, struct net_addr *ret, size_t max)
 {
-	size_t n = 0;
+	struct text rest = { hosts->text, hosts->len }, line, word;
+	size_t n = 0, len = length(name);
+	struct net_addr addr;
 
-	for (uint32_t i = 0; i < hosts->n && n < max; i++) {
+	while (n < max && next_line(&rest, &line)) {
 		bool is_known = false;
 
-		if (!net_name_equal(hosts->text + hosts->entries[i].at, name))
+		cut_comment(&line);
+		if (!next_word(&line, &word) || !line_has(&line, name, len) ||
+		    net_addr_parse(word.at, word.len, &addr) < 0)
 			continue;
 		for (size_t k = 0; k < n && !is_known; k++)
-			is_known = net_addr_equal(&ret[k], &hosts->entries[i].addr);
+			is_known = net_addr_equal(&ret[k], &addr);
 		if (!is_known)
-			ret[n++] = hosts->entries[i].addr;
+			ret[n++] = addr;
 	}
 	return n;
 }

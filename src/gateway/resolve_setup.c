@@ -6,41 +6,59 @@
 #include <linux/errno.h>
 #include <linux/mman.h>
 
-#define FILE_MAX (256u << 10)
 #define OPEN_FLAGS (02000000 | 04000) /* CLOEXEC; NONBLOCK: a fifo must not stop us */
 #define PROT_RW 3
+#define PAGE_BYTES 4096u
 #define SIOCGIFINDEX_NR 0x8933
 
 struct resolve_conf resolve_conf;
 struct hosts resolve_hosts;
 
-struct file {
-	char *text;
-	size_t len;
-};
-
-/* A file that is not there is an empty one. One that is too long ends with a whole line. */
-static void read_file(const char *path, struct file *ret)
+/* The whole file, or -errno: half of it could mean other hosts. */
+static long read_all(long fd, char *text, size_t max, size_t *ret_len)
 {
-	long fd = raw3(__NR_open, path, OPEN_FLAGS, 0);
+	size_t len = 0;
 
-	ret->len = 0;
-	if (fd < 0)
-		return;
-	while (ret->len < FILE_MAX) {
-		long r = raw3(__NR_read, fd, ret->text + ret->len, FILE_MAX - ret->len);
+	for (;;) {
+		long r = raw3(__NR_read, fd, text + len, max + 1 - len);
 
 		if (r == -EINTR)
 			continue;
-		if (r <= 0)
+		if (r < 0)
+			return r;
+		if (r == 0)
 			break;
-		ret->len += (size_t)r;
+		len += (size_t)r;
+		if (len > max)
+			return -EFBIG;
 	}
+	*ret_len = len;
+	return 0;
+}
+
+/*
+ * The file in memory of its own; *ret_size is how much. One that is not there, or not for this
+ * user, is an empty one, as it is for every other program.
+ */
+static long map_file(const char *path, size_t max, struct hosts *ret, size_t *ret_size)
+{
+	size_t size = (max + 1 + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1), used;
+	long r, fd = raw3(__NR_open, path, OPEN_FLAGS, 0), at;
+
+	*ret = (struct hosts){ "", 0 };
+	*ret_size = 0;
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES ? 0 : fd;
+	at = raw6(__NR_mmap, 0, size, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	r = at < 0 && at > -4096 ? at : read_all(fd, (char *)at, max, &ret->len);
 	close_fd(fd);
-	if (ret->len < FILE_MAX)
-		return;
-	while (ret->len > 0 && ret->text[ret->len - 1] != '\n')
-		ret->len--;
+	if (r < 0)
+		return r;
+	ret->text = (const char *)at;
+	used = (ret->len + PAGE_BYTES) & ~(size_t)(PAGE_BYTES - 1);
+	raw2(__NR_munmap, at + (long)used, size - used);
+	*ret_size = used;
+	return 0;
 }
 
 /* The number of the device: written as one, or looked up. 0 if there is none. */
@@ -70,22 +88,22 @@ static uint32_t device_of(const char zone[ZONE_MAX])
 
 long resolve_setup(void)
 {
-	struct file file;
-	long at = raw6(__NR_mmap, 0, FILE_MAX, PROT_RW, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hosts conf;
+	size_t size;
+	long r = map_file("/etc/hosts", HOSTS_BYTES_MAX, &resolve_hosts, &size);
 
-	if (at < 0 && at > -4096)
-		return at;
-	file.text = (char *)at;
-	read_file("/etc/hosts", &file);
-	hosts_read(file.text, file.len, &resolve_hosts);
-	read_file("/etc/resolv.conf", &file);
-	resolve_conf_read(file.text, file.len, &resolve_conf);
+	if (r >= 0)
+		r = map_file("/etc/resolv.conf", RESOLV_CONF_BYTES_MAX, &conf, &size);
+	if (r < 0)
+		return r;
+	resolve_conf_read(conf.text, conf.len, &resolve_conf);
+	if (size)
+		raw2(__NR_munmap, conf.text, size);
 	for (uint32_t i = 0; i < resolve_conf.n_servers; i++) {
 		struct server *server = &resolve_conf.servers[i];
 
 		if (server->zone[0])
 			server->scope = device_of(server->zone);
 	}
-	raw2(__NR_munmap, at, FILE_MAX);
 	return 0;
 }

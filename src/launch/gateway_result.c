@@ -30,6 +30,9 @@ int gateway_error(const struct cordon_run *run, struct cordon_error *err)
 	if (step == GATEWAY_STEP_IDS)
 		cordon_err_hint(err, "root needs CAP_SETUID and CAP_SETGID for --net-allow, so "
 				     "that the gateway is not root; or start Cordon as a user");
+	else if (step == GATEWAY_STEP_RESOLVER)
+		cordon_err_hint(err, "it is read as a whole: /etc/hosts may have 8 MiB, "
+				     "/etc/resolv.conf 256 KiB");
 	else if (step == GATEWAY_STEP_FDS)
 		cordon_err_hint(err, "the hard limit of open files is too low: ulimit -Hn 2048");
 	else

@@ -92,6 +92,43 @@ def test_search_domains(home, net):
     assert {q["name"] for q in net.queries()} <= {"www.example.com"}
 
 
+@pytest.fixture
+def hosts(net):
+    """Writes the host's /etc/hosts for a test: so many lines before the last."""
+    path = net.base / "hosts"
+    before = path.read_bytes()
+
+    def write(lines, last="93.184.216.40 last.example\n"):
+        path.write_text("".join(f"93.184.216.40 n{n}.hosts.example\n" for n in range(lines)) + last)
+        return path.stat().st_size
+
+    yield write
+    path.write_bytes(before)  # the same inode: it is mounted
+
+
+@pytest.mark.parametrize("level", ["namespaces", "landlock"])
+@pytest.mark.parametrize("lines", [1500, 200_000])
+def test_the_hosts_file_is_read_as_a_whole(home, net, hosts, lines, level):
+    assert hosts(lines) < 8 << 20
+    via = "connect" if level == "landlock" else None
+    home.control({"do": "resolve", "name": "last.example"})
+    names = ["last.example", f"n{lines - 1}.hosts.example"]
+    got = home.within(allow(*names), *[http(n, via=via) for n in names], level=level)
+    assert ["error" in r for r in got["results"]] == [False, False], got
+    assert {c["addr"] for c in net.arrived()} == {"93.184.216.40"} and net.queries() == []
+
+
+def test_a_hosts_file_that_is_too_long(home, net, hosts):
+    """Not the beginning of it: the run does not start."""
+    assert hosts(250_000) > 8 << 20
+    home.control({"do": "resolve", "name": "last.example"})
+    done = home.run(allow("last.example"), ["echo", "started"], "namespaces")
+    assert done.returncode == 125 and done.stdout == b"", done
+    assert b"reading the resolver's configuration" in done.stderr and b"/etc/hosts may have 8 MiB" in done.stderr
+    done = home.run([], ["echo", "started"], "namespaces")
+    assert done.stdout == b"started\n", "it is the network that cannot be had"
+
+
 # --- what is asked --------------------------------------------------------------------------------------
 
 

@@ -289,7 +289,7 @@ static struct name *set_up(const char *name, const char *conf, const char *hosts
 	g.now_ns = 1000 * SECOND;
 	g.wake_ns = NEVER;
 	resolve_conf_read(conf, strlen(conf), &resolve_conf);
-	hosts_read(hosts, strlen(hosts), &resolve_hosts);
+	resolve_hosts = (struct hosts){ hosts, strlen(hosts) };
 	snprintf(names[0].text, sizeof(names[0].text), "%s", name);
 	return &names[0];
 }
