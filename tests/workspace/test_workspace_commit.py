@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from conftest import needs
-from workspacelib import Desk, assert_same, differences, picture, settle_clock, tree
+from workspacelib import Desk, assert_same, differences, picture, settle_clock, store, tree
 
 PROJECT = {f"d{i}/f{j}": f"{i} {j}\n" for i in range(3) for j in range(3)} | {
     "text": "".join(f"line {i}\n" for i in range(20)), "link": ("link", "text"), "empty": None,
@@ -276,6 +276,28 @@ def repository(desk):
 def guest(desk, script, **kw):
     opts = [x for name, value in GIT.items() for x in ("--env", f"{name}={value}")]
     return desk.run("set -e; " + script, *opts, "--name", "n", **kw)
+
+
+def test_names_of_one_file(desk):
+    """No name of the base shares a file with another afterwards, or with the workspace, unless it did before."""
+    base, out = desk.base, desk.me.mkdir("out")
+    tree(desk.me, base, {name: name + "\n" for name in ("a", "shut", "p", "kept", "m1")})
+    for old, new in ((base / "a", base / "b"), (base / "kept", base / "kept2"), (base / "m1", base / "m2"), (base / "m1", base / "m3")):
+        os.link(old, new)
+    os.link(base / "shut", out / "shut")
+    settle_clock(base)
+    desk.run(
+        "echo new > n; ln n n2; echo 1 >> a; rm b; chmod 755 shut; ln p p2; ln a a2; "
+        "rm m1 m2 m3; echo 1 > m1; echo 2 > m2; echo 3 > m3",
+        "--name", "w",
+    )  # fmt: skip
+    desk.ok("commit", "w")
+    assert not (base / "b").exists() and [desk.text(m) for m in ("m1", "m2", "m3")] == ["1\n", "2\n", "3\n"]
+    names = [*base.iterdir(), out / "shut", *(p for p in store(desk.me).rglob("*"))]
+    files = [p for p in names if p.is_file() and not p.is_symlink()]
+    alone = {p for p in files if sum(q.stat().st_ino == p.stat().st_ino for q in files) == 1}
+    assert {p.name for p in base.iterdir() if p.is_file() and not p.is_symlink()} - {p.name for p in alone} == {"kept", "kept2"}
+    assert oct((base / "shut").stat().st_mode)[-3:] == "755" and oct((out / "shut").stat().st_mode)[-3:] != "755"
 
 
 def test_git_commits_come_back(repository):

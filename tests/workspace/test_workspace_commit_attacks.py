@@ -98,6 +98,31 @@ def test_what_the_config_obeys(desk, how):
     assert desk.text(path) == "evil\n"
 
 
+@pytest.mark.parametrize("how", ["on the way", "passed before", "submodule"])
+def test_what_nested_repositories_obey(desk, how):
+    """The config of a repository further down names its hooks: those are hooks, wherever they lie."""
+    path = {"on the way": "sub/zz/hooks/pre-commit", "passed before": "aa/pre-commit", "submodule": "aa/pre-commit"}[how]
+    where = os.path.dirname(desk.base / path)
+    if how == "submodule":
+        _git(desk, "init", "-q", ".")
+        tree(desk.me, desk.me.mkdir("lib"), {"x": "x\n"})
+        lib = str(desk.base.parent / "lib")
+        for words in (["init", "-q", lib], ["-C", lib, "add", "."], ["-C", lib, *ME, "commit", "-q", "-m", "x"]):
+            _git(desk, *words)
+        _git(desk, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", lib, "mod")
+        _git(desk, "-C", "mod", "config", "core.hooksPath", where)
+    else:
+        _git(desk, "init", "-q", "sub")
+        _git(desk, "-C", "sub", "config", "core.hooksPath", where)
+    tree(desk.me, desk.base, {path: "old\n"})
+    settle_clock(desk.base)
+    desk.run(f"echo evil > {path}; echo new > other; {'' if how == 'submodule' else 'echo new > sub/inner'}", "--name", "w")
+    assert _refused(desk, "w") == {path}
+    assert desk.text(path) == "old\n" and desk.text("other") == "new\n"
+    desk.ok("commit", "w", path)
+    assert desk.text(path) == "evil\n"
+
+
 HOOK = ".git/hooks/post-checkout"
 
 

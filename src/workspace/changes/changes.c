@@ -32,6 +32,28 @@ static void find_home(struct ws_collect *c)
 	}
 }
 
+static void drop_frames(struct ws_collect *c)
+{
+	while (c->n > 0) {
+		c->n--;
+		names_done(&c->frames[c->n].up_names);
+		names_done(&c->frames[c->n].lo_names);
+	}
+}
+
+/* A repository on the way may obey files that the walk had passed already: then once more. */
+static int walk_twice(struct ws_collect *c)
+{
+	size_t known = c->n_obeyed;
+	int r = ws_walk(c);
+
+	if (r < 0 || c->n_obeyed == known)
+		return r;
+	drop_frames(c);
+	c->out->n = 0;
+	return ws_walk(c);
+}
+
 static int collect_once(struct cordon_workspace *ws, struct ws_changes *ret)
 {
 	struct ws_collect c = {
@@ -59,13 +81,9 @@ static int collect_once(struct cordon_workspace *ws, struct ws_changes *ret)
 	if (r == 0)
 		r = ws_find_obeyed(&c, ws->meta.base);
 	if (r == 0)
-		r = ws_walk(&c);
+		r = walk_twice(&c);
 	ws_records_free(c.records);
-	while (c.n > 0) {
-		c.n--;
-		names_done(&c.frames[c.n].up_names);
-		names_done(&c.frames[c.n].lo_names);
-	}
+	drop_frames(&c);
 	free(c.frames);
 	free(c.obeyed);
 	free(c.buf);

@@ -57,6 +57,7 @@ struct ws_collect {
 	struct ws_records *records; /* copies: what is known to have been in it; may be NULL */
 	dev_t home_dev;
 	ino_t home_ino;
+	const char *base; /* its path, NULL = unknown */
 	struct ws_obeyed *obeyed;
 	size_t n_obeyed;
 	struct ws_frame *frames;
@@ -82,8 +83,10 @@ int ws_decide(struct ws_collect *c, const struct ws_frame *f, const struct ws_en
 int ws_decide_directory(struct ws_collect *c, const struct ws_frame *f, const struct ws_entry *e,
 			bool *ret_differs);
 
-/* obeyed.c: fills in c->obeyed for the directory @base; 0 or -ENOMEM. */
+/* obeyed.c: fills in c->obeyed for the directory @base; 0 or -errno. */
 int ws_find_obeyed(struct ws_collect *c, const char *base);
+/* The same, if the directory of the base's cursor (@node) has a repository of its own. */
+int ws_find_nested_obeyed(struct ws_collect *c, uint32_t node);
 /* Whether @name in the current directory of the base's cursor is one of them. */
 bool ws_is_obeyed(const struct ws_collect *c, const char *name);
 

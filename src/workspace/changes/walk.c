@@ -215,6 +215,8 @@ static int enter(struct ws_collect *c, struct ws_frame *f)
 			r = 0;
 	}
 	read_autorun(c, f);
+	if (r == 0 && f->in_lo)
+		r = ws_find_nested_obeyed(c, f->node);
 	return r;
 }
 

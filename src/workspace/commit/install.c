@@ -66,7 +66,8 @@ int install_look(int dir_fd, const char *name, struct arena *arena, struct commi
 	*ret = NULL;
 	if (fstatat(dir_fd, name, &old.st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (S_ISREG(old.st.st_mode) && old.st.st_size <= HASHED_MAX && is_young(&old.st))
+	if (S_ISREG(old.st.st_mode) && old.st.st_size <= HASHED_MAX &&
+	    (is_young(&old.st) || old.st.st_nlink > 1))
 		old.has_hash = hash_of(dir_fd, name, &old.hash) == 0;
 	*ret = arena_alloc(arena, sizeof(old));
 	if (!*ret)
@@ -116,11 +117,15 @@ static bool is_as_checked(int dir_fd, const char *name, const struct commit_old 
 	return is_ok;
 }
 
+/* A file with several names gets a new ctime when this commit replaces another of them. Its content
+ * is compared when the name has been exchanged. */
 static bool is_untouched(int dir_fd, const char *name, const struct commit_old *old)
 {
+	bool with_ctime = S_ISDIR(old->st.st_mode) || old->st.st_nlink == 1;
 	struct stat st;
 
-	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_same(&st, &old->st, true);
+	return fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       is_same(&st, &old->st, with_ctime);
 }
 
 static int inode_of(int dir_fd, const char *name, ino_t *ret)
