@@ -72,8 +72,6 @@ struct plan_rlimit {
 #define PLAN_LOOPBACK_UP 0x10u /* raise lo */
 #define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
 #define PLAN_NET_ALLOW 0x40u   /* every address leads to the gateway, on the ports below */
-#define PLAN_ASK_TASKS 0x200u  /* init allows each new task (uid 0, which the kernel counts not) */
-#define PLAN_MUST_ASK 0x400u   /* and nothing is executed where it cannot be asked */
 #define PLAN_FILES 0x100u      /* nothing is executed: files are served (cordon/files.h) */
 
 enum plan_level {

@@ -120,7 +120,6 @@ static_assert(ARRAY_SIZE(landlock_steps) == STEP_LANDLOCK_MAX, "a text for each 
 static const struct step seccomp_steps[] = {
 	[STEP_SECCOMP_FILTER] = { "installing the filter" },
 	[STEP_SECCOMP_BROKER] = { "preparing the broker of system calls" },
-	[STEP_SECCOMP_TASKS] = { "counting root's tasks (a seccomp filter with a listener)" },
 };
 static_assert(ARRAY_SIZE(seccomp_steps) == STEP_SECCOMP_MAX, "a text for each step");
 

@@ -120,7 +120,6 @@ enum step_landlock {
 enum step_seccomp {
 	STEP_SECCOMP_FILTER = 1,
 	STEP_SECCOMP_BROKER,
-	STEP_SECCOMP_TASKS,
 	STEP_SECCOMP_MAX
 };
 

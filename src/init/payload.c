@@ -124,52 +124,29 @@ static long install(const struct seccomp_filter *filter, unsigned long flags)
 	return raw3(__NR_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
 }
 
-/* The same filter, with instructions before it that have the listener asked for new tasks. */
-static const struct seccomp_filter *ask_for_tasks(const struct seccomp_filter *filter)
-{
-	static struct sock_filter insns[SECCOMP_INSNS_MAX];
-	static struct seccomp_filter both = { insns, 0 };
-
-	if (filter->len > SECCOMP_INSNS_MAX - SECCOMP_ASK_TASKS_LEN)
-		return NULL;
-	memcpy(insns, seccomp_ask_tasks.insns, sizeof(*insns) * SECCOMP_ASK_TASKS_LEN);
-	memcpy(insns + SECCOMP_ASK_TASKS_LEN, filter->insns, sizeof(*insns) * filter->len);
-	both.len = (unsigned short)(SECCOMP_ASK_TASKS_LEN + filter->len);
-	return &both;
-}
-
-static int is_refused_listener(long r)
-{
-	return r == -EINVAL || r == -EPERM || r == -EBUSY;
-}
-
 /*
  * Returns the listener, or 0 if there is none. Without one (a filter around us refuses it or has
  * one already) some calls of the guest fail and nothing becomes possible: the filter is the same.
- * But a run with a network needs it, and so does one whose tasks only we can count: these are not
- * started.
+ * But a run with a network needs it, and is not started.
  */
-static long install_filter(const struct plan_header *plan, int wants_listener)
+static long install_filter(uint32_t variant, int wants_listener)
 {
 	static const unsigned long flags[] = {
 		/* Signals other than KILL do not interrupt a request (since 5.19). */
 		SECCOMP_FILTER_FLAG_NEW_LISTENER | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
 		SECCOMP_FILTER_FLAG_NEW_LISTENER, 0
 	};
-	const struct seccomp_filter *filter = seccomp_filter_get(plan->filter), *asking = NULL;
-	int must = (plan->flags & PLAN_MUST_ASK) || seccomp_variant_has_net(plan->filter);
+	const struct seccomp_filter *filter = seccomp_filter_get(variant);
+	int n_tries = 3;
 	long r = -EINVAL;
 
 	if (!filter)
 		return r;
-	if (plan->flags & PLAN_ASK_TASKS)
-		asking = ask_for_tasks(filter);
-	if ((plan->flags & PLAN_ASK_TASKS) && !asking)
-		return r;
-	for (int i = wants_listener ? 0 : 2; i < (must ? 2 : 3); i++) {
-		/* Without a listener nothing could be asked. */
-		r = install(asking && flags[i] ? asking : filter, flags[i]);
-		if (!is_refused_listener(r))
+	if (seccomp_variant_has_net(variant))
+		n_tries = wants_listener ? 2 : 0;
+	for (int i = wants_listener ? 0 : 2; i < n_tries; i++) {
+		r = install(filter, flags[i]);
+		if (r != -EINVAL && r != -EPERM && r != -EBUSY)
 			break;
 	}
 	return r;
@@ -184,7 +161,7 @@ static long put_on_filter(struct init *in, long socket_fd)
 		r = install(&seccomp_no_landlock, 0);
 	if (r < 0)
 		return r;
-	r = install_filter(in->plan, socket_fd > 0);
+	r = install_filter(in->plan->filter, socket_fd > 0);
 
 	return r > 0 ? broker_send_fd((int)socket_fd, (int)r) : r;
 }
@@ -227,8 +204,6 @@ static int enter_layers(struct payload *p)
 	r = put_on_filter(in, socket_fd);
 	if (r < 0 && seccomp_variant_has_net(in->plan->filter))
 		return give_up(p, STAGE_NET, STEP_NET_LISTENER, r);
-	if (is_refused_listener(r) && (in->plan->flags & PLAN_MUST_ASK))
-		return give_up(p, STAGE_SECCOMP, STEP_SECCOMP_TASKS, r);
 	if (r < 0)
 		return give_up(p, STAGE_SECCOMP, STEP_SECCOMP_FILTER, r);
 	stamp(in, STAGE_SECCOMP);

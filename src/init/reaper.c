@@ -93,7 +93,6 @@ static void __attribute__((noreturn)) end_uncovered(struct init *in)
 
 static void __attribute__((noreturn)) end_unwatched(struct init *in)
 {
-	broker_shut_tasks();
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
@@ -105,12 +104,9 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 {
 	if (!in->report.command_ended_ns)
 		in->report.command_ended_ns = now_ns();
-	broker_shut_tasks();
 	cgroup_release_cpu(in);
 	tree_kill(in);
 	broker_stop();
-	if (broker_refused_tasks())
-		in->report.hits |= CONTROL_HIT_PROCS;
 	cgroup_check_memory(in);
 	watch_end(in);
 	/* Before the report: from then on a killed supervisor would leave it behind. */
@@ -236,8 +232,6 @@ void supervise(struct init *in)
 		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
 			end_tree(in);
 		next = watch_tick(in);
-		if (!in->watch_error)
-			in->watch_error = broker_tasks_error();
 		if (in->watch_error)
 			end_unwatched(in);
 		if (in->report.limit != CONTROL_LIMIT_NONE &&

@@ -22,6 +22,7 @@
 #define REAP_MAX 256
 #define PAUSE_NS 1000000
 #define TURNS_COUNTED 8 /* in which the dead are collected one by one */
+#define CHILDREN_FEW 32
 #define TURNS_BUSY 2000 /* after which there is no hurry */
 #define THREADS_MAX 4096
 #define LIST_FACTOR 1000003u
@@ -114,52 +115,6 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 	return n;
 }
 
-/* A helper process of init's own. */
-static int is_ours(const struct init *in, int pid)
-{
-	return pid == in->exact_pid || pid == in->disk_pid;
-}
-
-/* The threads that a process has, or none if it is gone. */
-static long count_threads(const struct init *in, int pid)
-{
-	int threads[THREADS_MAX];
-	char text[TEXT_MAX];
-	long n = proc_entries(in->proc_fd, pid, "task", threads, THREADS_MAX);
-
-	if (n == THREADS_MAX && proc_read(in->proc_fd, pid, "status", text, sizeof(text)) > 0)
-		n = (long)proc_field(text, "Threads:");
-	return n > 0 ? n : 0;
-}
-
-/*
- * A process whose parent ends becomes our child, perhaps after ours were listed and before its
- * parent's were: then our list is another one at the end.
- */
-long tree_count(const struct init *in, int pids[TREE_MAX])
-{
-	struct init mine = { .plan = in->plan, .proc_fd = in->proc_fd, .own_pid = in->own_pid };
-	char path[PROC_PATH_MAX];
-	int n_own = take_children(&mine, own_children(in, path), pids, 0), n = n_own, i;
-	long tasks = 0;
-
-	for (i = 0; i < n; i++) {
-		if (is_ours(in, pids[i]))
-			continue;
-		tasks += count_threads(in, pids[i]);
-		n = add_children_of(&mine, pids[i], pids, n);
-	}
-	if (mine.proc_error || n == TREE_MAX)
-		return mine.proc_error ? mine.proc_error : TREE_MAX;
-	i = take_children(&mine, own_children(in, path), pids + n, 0);
-	if (i != n_own)
-		return -EAGAIN;
-	while (i-- > 0)
-		if (pids[i] != pids[n + i])
-			return -EAGAIN;
-	return tasks;
-}
-
 /* There is always a process while we look, so an empty list means that the read failed. */
 static int was_found(struct init *in, int n, long error)
 {
@@ -168,6 +123,12 @@ static int was_found(struct init *in, int n, long error)
 	else
 		in->proc_error = error < 0 ? error : -ESRCH;
 	return n;
+}
+
+/* A helper process of init's own. */
+static int is_ours(const struct init *in, int pid)
+{
+	return pid == in->exact_pid || pid == in->disk_pid;
 }
 
 int tree_list(struct init *in, int ret[TREE_MAX])
@@ -193,6 +154,23 @@ int tree_list(struct init *in, int ret[TREE_MAX])
 			n = add_children_of(in, ret[i], ret, n);
 	}
 	return was_found(in, n, 0);
+}
+
+int tree_has_more_children(struct init *in, uint64_t max)
+{
+	char path[PROC_PATH_MAX], text[TEXT_MAX];
+	long got = 1, fd = open_children(in, own_children(in, path));
+	uint64_t n = 0;
+
+	tree_note_error(in, fd);
+	/* Not to the end: reading a long list takes its square. */
+	while (fd >= 0 && n <= max && got > 0) {
+		got = raw_syscall(__NR_read, fd, RAW_ARG(text), sizeof(text), 0, 0, 0);
+		for (long i = 0; i < got; i++)
+			n += text[i] == ' ';
+	}
+	close_fd(fd);
+	return n > max;
 }
 
 static int contains(const int *list, int n, int pid)
@@ -296,25 +274,37 @@ static void kill_namespace(struct init *in)
 	}
 }
 
-/*
- * Killing all children until there are none ends the tree. A process that forks and exits again and
- * again has to be hit in between: each child is killed as soon as it is read, including the
- * youngest, which the kernel lists last. If a few turns are not enough, the dead are left as they
- * are while there are new ones among them: they count as tasks, so the tree soon has as many as it
- * may have and makes no more. After the end it makes limits.procs of them at most.
- *
- * The kernel does not count uid 0's. Its tasks have to be allowed, and none is by now (broker.h).
- * Where that is not possible the dead must not fill the machine's table: the kernel reaps them, and
- * what they used is not counted.
- */
-void tree_kill(struct init *in)
+/* The kernel shall reap what dies from now on. What it used is not counted. */
+static void stop_reaping(struct init *in)
 {
 	const struct {
 		uintptr_t handler, flags, restorer;
 		uint64_t mask;
 	} ignore = { 1, 0, 0, 0 };
+	int ended;
+
+	raw_syscall(__NR_rt_sigaction, SIGCHLD_NR, RAW_ARG(&ignore), 0, KERNEL_SIGSET_BYTES, 0, 0);
+	do
+		if (tree_reap(in, &ended))
+			return;
+	while (in->more_dead);
+}
+
+/*
+ * Killing all children until there are none ends the tree. A process that forks and exits again and
+ * again has to be hit in between: each child is killed as soon as it is read, including the
+ * youngest, which the kernel lists last.
+ *
+ * If a few turns are not enough, the dead are left as they are while there are new ones among them:
+ * they count as tasks, so the tree soon has as many as it may have and makes no more. After the end
+ * it makes limits.procs of them at most. The kernel does not count uid 0's: there nothing dead may
+ * stay, which would hide the living (reading a list takes the square of its length) and fill the
+ * machine's table.
+ */
+void tree_kill(struct init *in)
+{
+	int is_root = in->plan->outer_uid == 0, ended, before = 0;
 	char path[PROC_PATH_MAX];
-	int ended, before = 0;
 
 	if (!in->has_status)
 		in->report.wait_status = SIGKILL_NR; /* what it will die of */
@@ -322,21 +312,25 @@ void tree_kill(struct init *in)
 		kill_namespace(in);
 		return;
 	}
+	/* All of its process group at once. Until it is reaped the number is no one else's. */
+	if (!in->has_status && in->payload_pid > 1)
+		raw_syscall(__NR_kill, -in->payload_pid, SIGKILL_NR, 0, 0, 0, 0);
+	if (is_root && tree_has_more_children(in, CHILDREN_FEW))
+		stop_reaping(in);
 	for (int turn = 0;; turn++) {
-		int now = take_children(in, own_children(in, path), NULL, 0);
-		int is_reaping = turn < TURNS_COUNTED || in->plan->outer_uid == 0 || now == before;
+		int now, is_late = turn >= TURNS_COUNTED;
 
+		if (turn == TURNS_COUNTED && is_root)
+			stop_reaping(in);
+		now = take_children(in, own_children(in, path), NULL, 0);
+		if (is_root || !is_late || now == before)
+			do
+				if (tree_reap(in, &ended))
+					return;
+			while (is_late && !is_root && in->more_dead);
 		before = now;
-		if (turn == TURNS_COUNTED && in->plan->outer_uid == 0)
-			raw_syscall(__NR_rt_sigaction, SIGCHLD_NR, RAW_ARG(&ignore), 0,
-				    KERNEL_SIGSET_BYTES, 0, 0);
-		while (is_reaping) {
-			if (tree_reap(in, &ended))
-				return;
-			is_reaping = turn >= TURNS_COUNTED && in->more_dead;
-		}
 		/* Some calls cannot be interrupted: a process in one dies when it returns. */
-		if (turn < TURNS_COUNTED || turn > TURNS_BUSY)
+		if ((!is_late && !is_root) || turn > TURNS_BUSY)
 			sleep_ns(PAUSE_NS);
 	}
 }

@@ -13,10 +13,8 @@ void tree_note_error(struct init *in, long r);
 long tree_open(struct init *in);
 /* The processes of the run, in no order; how many (at most TREE_MAX). */
 int tree_list(struct init *in, int ret[TREE_MAX]);
-/* The tasks of the run at level landlock, threads and the dead that no one has waited for included;
- * -EAGAIN if they changed too much meanwhile. @pids is room to work in. For any thread: of @in only
- * what stays the same is used. */
-long tree_count(const struct init *in, int pids[TREE_MAX]);
+/* Level landlock: are more than @max of them children of init itself, the dead included? Cheap. */
+int tree_has_more_children(struct init *in, uint64_t max);
 /* Sends @signal to every process of the run. */
 void tree_signal(struct init *in, int signal);
 /* Sends @signal to the @i-th of the @n processes that tree_list() gave. */

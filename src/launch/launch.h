@@ -201,8 +201,9 @@ int relay_captured(struct relay *relay, struct cordon_output *ret);
 /* A private directory for runs without a mount namespace. */
 int scratch_name(struct arena *arena, const char **ret_path, int *ret_parent_fd,
 		 struct cordon_error *err);
-int scratch_make(const char *path, int parent_fd, uid_t owner_uid, gid_t owner_gid,
-		 struct cordon_error *err);
+int scratch_make(const char *path, int parent_fd, struct cordon_error *err);
+/* Gives it to another owner, before the command runs. */
+int scratch_give(const char *path, int parent_fd, uid_t uid, gid_t gid, struct cordon_error *err);
 void scratch_remove(int parent_fd, const char *path);
 
 struct cordon_run {

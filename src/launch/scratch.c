@@ -42,7 +42,20 @@ int scratch_name(struct arena *arena, const char **ret_path, int *ret_parent_fd,
 	return 0;
 }
 
-int scratch_make(const char *path, int parent_fd, uid_t uid, gid_t gid, struct cordon_error *err)
+int scratch_give(const char *path, int parent_fd, uid_t uid, gid_t gid, struct cordon_error *err)
+{
+	int r = 0, dir = openat(parent_fd, strrchr(path, '/') + 1,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (dir < 0 || fchownat(dir, "home", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchownat(dir, "tmp", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 || fchown(dir, uid, gid) < 0)
+		r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot prepare '%s'", path);
+	if (dir >= 0)
+		close(dir);
+	return r;
+}
+
+int scratch_make(const char *path, int parent_fd, struct cordon_error *err)
 {
 	const char *name = strrchr(path, '/') + 1;
 	int dir, r = 0;
@@ -51,10 +64,7 @@ int scratch_make(const char *path, int parent_fd, uid_t uid, gid_t gid, struct c
 	if (mkdirat(parent_fd, name, 0700) < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", path);
 	dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0 || mkdirat(dir, "home", 0700) < 0 || mkdirat(dir, "tmp", 0700) < 0 ||
-	    (geteuid() != uid && (fchownat(dir, "home", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-				  fchownat(dir, "tmp", uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ||
-				  fchown(dir, uid, gid) < 0)))
+	if (dir < 0 || mkdirat(dir, "home", 0700) < 0 || mkdirat(dir, "tmp", 0700) < 0)
 		r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot prepare '%s'", path);
 	if (dir >= 0)
 		close(dir);

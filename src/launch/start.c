@@ -69,23 +69,6 @@ static int keep_inputs(struct cordon_run *run, const struct cordon_policy *polic
 	return 0;
 }
 
-static int make_scratch(struct cordon_run *run, const struct cordon_policy *policy,
-			struct cordon_error *err)
-{
-	const struct probe_machine *m = &run->launcher->machine;
-	uid_t uid = m->uid;
-	gid_t gid = m->gid;
-
-	if (uid == 0 && policy->user) {
-		char *end;
-
-		uid = gid = (uid_t)strtoul(policy->user, &end, 10);
-		if (*end == ':')
-			gid = (gid_t)strtoul(end + 1, NULL, 10);
-	}
-	return scratch_make(run->scratch, run->scratch_parent_fd, uid, gid, err);
-}
-
 /* Init is spawned first: it makes its namespaces while we plan. */
 static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err)
@@ -101,7 +84,7 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	r = spawn_init_into(run->launcher,
 			    level == PLAN_LEVEL_LANDLOCK ? SPAWN_LANDLOCK : SPAWN_NAMESPACES,
 			    run->scratch, &cgroup, &run->spawned, err);
-	return r < 0 || !run->scratch ? r : make_scratch(run, policy, err);
+	return r < 0 || !run->scratch ? r : scratch_make(run->scratch, run->scratch_parent_fd, err);
 }
 
 /*
@@ -166,6 +149,7 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 		.workspace = workspace_plan(run),
 		.private_dir = private_plan(&run->private_dir),
 		.proxy_port = run->gateway.proxy_port,
+		.may_be_nobody = level == PLAN_LEVEL_LANDLOCK && probe_can_drop_root(),
 	};
 	int r = 0;
 
@@ -297,6 +281,16 @@ static void close_guest_ends(const int fds[3])
 			close(fds[i]);
 }
 
+/* Which id the command has depends on its grants. */
+static int give_scratch(struct cordon_run *run, struct cordon_error *err)
+{
+	const struct plan_header *h = run->plan->block;
+
+	if (run->launcher->machine.uid != 0 || h->outer_uid == 0)
+		return 0;
+	return scratch_give(run->scratch, run->scratch_parent_fd, h->outer_uid, h->outer_gid, err);
+}
+
 static int start_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err)
 {
@@ -312,6 +306,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 		r = private_begin(run, policy, level, err);
 	if (r == 0)
 		r = plan_and_reserve(run, policy, level, err);
+	if (r == 0 && run->scratch)
+		r = give_scratch(run, err);
 	if (r == 0)
 		r = open_streams(run, guest_fds, err);
 	if (r == 0)
@@ -576,8 +572,10 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
 			      ? PLAN_LEVEL_LANDLOCK
 			      : PLAN_LEVEL_NAMESPACES;
-	if (input.level == PLAN_LEVEL_LANDLOCK)
+	if (input.level == PLAN_LEVEL_LANDLOCK) {
 		input.tmpdir = "/tmp/cordon-XXXXXX";
+		input.may_be_nobody = probe_can_drop_root();
+	}
 	cgroups = run_cgroup_home(launcher, &input);
 	if (cgroups) {
 		input.has_cgroup = true;

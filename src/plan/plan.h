@@ -43,6 +43,7 @@ struct plan_input {
 	const struct plan_workspace *workspace; /* NULL = none */
 	const struct plan_private *private_dir; /* NULL = none */
 	const char *lock_dir;			/* hidden from the command; NULL = none */
+	bool may_be_nobody;  /* level landlock, root: another id can be taken (probe.h) */
 	uint16_t proxy_port; /* level landlock, with a network: the proxy's, on 127.0.0.1; else 0 */
 	/* Level landlock, for the calling process itself: there is no command to start, no private
 	 * directory, no environment and no limit of a tree. argv[0], if there is one, is the

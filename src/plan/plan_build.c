@@ -65,11 +65,6 @@ static int describe(struct build *b)
 		bool is_missing;
 	} gaps[] = {
 		{ "cgroup", !b->in->has_cgroup },
-		{ "uid", !has_namespaces && b->is_root && !b->policy->user },
-		/* Perhaps: init is asked for each new task of uid 0, if it can be. */
-		{ "procs", !has_namespaces && b->is_root && !b->policy->user &&
-				   !b->in->has_cgroup &&
-				   strlist_has(&b->policy->best_effort, "procs") },
 		{ "metadata", !has_namespaces },
 		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
 		{ "noexec", !has_namespaces && b->is_commands },
@@ -223,6 +218,15 @@ static int build(struct build *b)
 		r = plan_system_rules(b);
 	if (r == 0)
 		r = plan_apply_deny(b);
+	if (r == 0) {
+		plan_choose_nobody(b);
+		if (b->is_root && b->in->level == PLAN_LEVEL_LANDLOCK && !b->policy->user &&
+		    !b->is_nobody) {
+			r = plan_list_add(b, &b->missing, "uid");
+			if (r == 0 && !b->in->has_cgroup)
+				r = plan_list_add(b, &b->missing, "procs");
+		}
+	}
 	if (r == 0)
 		r = plan_apply_protect(b);
 	if (r == 0)

@@ -182,7 +182,7 @@ static int expand_grant(struct build *b, struct grant *g)
 					"user namespaces (cordon check)");
 		return r;
 	}
-	g->is_dropped = true;
+	g->is_dropped = g->is_expanded = true;
 	r = plan_list_add(b, &queue, g->real);
 	for (size_t i = 0; r == 0 && i < queue.n; i++)
 		r = grant_entries(b, queue.v[i], g->origin, &queue, &left);

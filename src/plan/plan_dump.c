@@ -46,7 +46,6 @@ static const struct bit_name header_flags[] = {
 	{ PLAN_MAP_SELF, "map-self" },	     { PLAN_SETIDS, "set-ids" },
 	{ PLAN_DROP_GROUPS, "drop-groups" }, { PLAN_PDEATHSIG, "parent-death-signal" },
 	{ PLAN_LOOPBACK_UP, "loopback-up" }, { PLAN_TERMINAL, "terminal" },
-	{ PLAN_ASK_TASKS, "ask-tasks" },     { PLAN_MUST_ASK, "must-ask" },
 };
 
 static const struct bit_name fs_rights[] = {

@@ -10,8 +10,7 @@
 #define PASSWD_MAX ((size_t)256 << 10)
 #define FALLBACK_HOME "/home/user"
 #define FALLBACK_NAME "user"
-#define INNER_ID 1000u	 /* what a run started by root is inside */
-#define NOBODY_ID 65534u /* and outside, unless the policy names a user */
+#define INNER_ID 1000u /* what a run started by root is inside; outside it is NOBODY_ID */
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 /* Field @want (0 = name) of a line of the user database. */
@@ -308,7 +307,8 @@ int plan_outer_ids(const struct plan_input *in, uint32_t *ret_uid, uint32_t *ret
 	*ret_gid = in->machine->gid;
 	if (in->policy->user)
 		return parse_user(in, ret_uid, ret_gid, err);
-	/* Without id mapping root stays root, with nothing left of its rights. */
+	/* Without id mapping root stays root, with nothing left of its rights; but see
+	 * plan_nobody.c. */
 	if (in->machine->uid == 0)
 		*ret_uid = *ret_gid = in->level == PLAN_LEVEL_NAMESPACES ? NOBODY_ID : 0;
 	return 0;
@@ -322,11 +322,13 @@ int plan_build_ids(struct build *b, struct plan_header *h)
 
 	if (r < 0)
 		return r;
+	if (b->is_nobody)
+		uid = gid = NOBODY_ID;
 	if (!b->is_root)
 		h->flags |= namespaces ? PLAN_MAP_SELF : 0;
 	else
 		h->flags |= PLAN_DROP_GROUPS;
-	if (b->is_root && (namespaces || b->policy->user))
+	if (b->is_root && (namespaces || b->policy->user || b->is_nobody))
 		h->flags |= PLAN_SETIDS;
 	h->outer_uid = uid;
 	h->outer_gid = gid;

@@ -512,6 +512,16 @@ int plan_collect_grants(struct build *b)
 	return r;
 }
 
+/* In a grant, also one of which each name is granted by itself. */
+static bool is_shown(const struct build *b, const char *path)
+{
+	for (size_t i = 0; i < b->n_grants; i++) {
+		if (b->grants[i]->is_expanded && path_is_within(b->grants[i]->real, path))
+			return true;
+	}
+	return plan_grant_of(b, path, false) != NULL;
+}
+
 /* -C: the directory must be visible inside. */
 static int check_start_dir(struct build *b)
 {
@@ -545,8 +555,7 @@ static int check_start_dir(struct build *b)
 		return r;
 	}
 	b->start_dir = res.real;
-	if (plan_grant_of(b, res.real, false) || path_is_within("/usr", res.real) ||
-	    strcmp(res.real, "/") == 0)
+	if (is_shown(b, res.real) || path_is_within("/usr", res.real) || strcmp(res.real, "/") == 0)
 		return 0;
 	if (b->in->level == PLAN_LEVEL_NAMESPACES &&
 	    (strcmp(res.real, "/tmp") == 0 || strcmp(res.real, b->home_real) == 0))
@@ -587,7 +596,7 @@ int plan_choose_start_dir(struct build *b)
 		b->start_dir = plan_workspace_path(b, b->cwd_real);
 		return b->start_dir ? check_not_denied(b) : plan_nomem(b);
 	}
-	if (b->cwd_real && plan_grant_of(b, b->cwd_real, false)) {
+	if (b->cwd_real && is_shown(b, b->cwd_real)) {
 		b->start_dir = b->cwd_real;
 		return check_not_denied(b);
 	}

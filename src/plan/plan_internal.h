@@ -32,6 +32,7 @@
 #include "plan/plan.h"
 #include "uapi/landlock.h"
 
+#define NOBODY_ID 65534u /* on the host, of what root starts, unless the policy names a user */
 #define PLAN_DENY_ENTRIES_MAX 4096 /* siblings listed to leave one name out (level landlock) */
 
 /* One step with its strings still in the arena. */
@@ -60,8 +61,9 @@ struct grant {
 	int origin;
 	bool write, is_dir, is_dropped;
 	bool is_workspace;
-	bool is_listed; /* one of many names in a directory, which may be gone soon */
-	bool is_exec;	/* a file of the allow-list of programs */
+	bool is_expanded; /* dropped: each name in it is granted instead (level landlock) */
+	bool is_listed;	  /* one of many names in a directory, which may be gone soon */
+	bool is_exec;	  /* a file of the allow-list of programs */
 	mode_t type;
 	dev_t dev;
 	ino_t ino;
@@ -105,6 +107,7 @@ struct build {
 	const char *user_name;
 	const char *passwd; /* the host's user database, "" if unreadable */
 	bool is_root, is_commands;
+	bool is_nobody; /* level landlock, started by root: the run has NOBODY_ID */
 
 	struct discover_result program;
 	struct discover_exec_file *exec_files;
@@ -216,6 +219,9 @@ int plan_choose_filter(const struct build *b);
 /* Rules for a tree of which only what is no directory of programs may be read: as steps of
  * @step_type, PLAN_OP_RULE (by host path) or PLAN_OP_PIN (inside the view). */
 int plan_split_tree(struct build *b, const char *tree, unsigned step_type);
+
+/* plan_nobody.c */
+void plan_choose_nobody(struct build *b);
 
 /* plan_deny.c */
 int plan_apply_deny(struct build *b);

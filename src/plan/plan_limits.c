@@ -89,7 +89,7 @@ static void limit_own_cpu(struct build *b, struct plan_header *h)
 static int limit_procs(struct build *b, struct plan_header *h)
 {
 	struct plan_limits *l = &b->plan->limits;
-	int others;
+	int is_asked = b->policy->procs >= 0, others;
 
 	if (b->in->is_self)
 		return enforce(b, "procs", BY_NOTHING);
@@ -102,11 +102,11 @@ static int limit_procs(struct build *b, struct plan_header *h)
 	if (b->in->has_cgroup)
 		return enforce(b, "procs", BY_CGROUP);
 	if (h->outer_uid == 0) {
-		/* The kernel does not count root's tasks. Init does, and allows each new one. */
-		h->flags |= PLAN_ASK_TASKS;
-		if (!strlist_has(&b->policy->best_effort, "procs"))
-			h->flags |= PLAN_MUST_ASK;
-		l->end_at_procs = 2 * l->procs + 64;
+		/* The kernel does not count root's tasks; init does, and ends what has too many. */
+		l->end_at_procs = l->procs;
+		if (is_asked)
+			return cannot_enforce(b, "procs", "the run is root's, without namespaces",
+					      BY_WATCH);
 		return enforce(b, "procs", BY_WATCH);
 	}
 	others = probe_user_tasks(h->outer_uid);
@@ -173,7 +173,7 @@ bool plan_wants_cgroup(const struct plan_input *in, bool has_cpu)
 	plan_tree_limits(in, &l);
 	return l.memory_bytes || l.cpu_time_ms || (l.cpu_milli && has_cpu) ||
 	       strlist_has(&in->policy->require, "cgroup") ||
-	       /* The kernel counts for less than init, which has to allow each task. */
+	       /* Nothing else counts root's tasks without namespaces. */
 	       (in->level == PLAN_LEVEL_LANDLOCK && in->machine->uid == 0 &&
 		in->policy->procs >= 0);
 }

@@ -7,8 +7,6 @@
 #include "net/rule.h"
 #include "plan/plan_internal.h"
 
-#define NOBODY_ID 65534u
-
 bool plan_has_egress(const struct build *b)
 {
 	return b->policy->net_allow.n > 0;

@@ -13,7 +13,7 @@
 	 PLAN_REUSED | PLAN_PRIVATE_DIR | PLAN_IF_THERE)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
-	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES | PLAN_ASK_TASKS | PLAN_MUST_ASK)
+	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,

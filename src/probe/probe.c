@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -51,6 +52,29 @@ void probe_machine(struct probe_machine *ret)
 	ret->landlock_scoped = landlock_scopes(known);
 	ret->uid = geteuid();
 	ret->gid = getegid();
+}
+
+int probe_can_drop_root(void)
+{
+	const uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_CHOWN;
+	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+	struct __user_cap_data_struct data[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
+	unsigned long inner = 1, outer = 1, count = 0;
+	char text[64];
+	int fd;
+	ssize_t n;
+
+	if (geteuid() != 0 || syscall(SYS_capget, &header, data) < 0 ||
+	    (data[0].effective & needed) != needed)
+		return 0;
+	fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	return sscanf(text, "%lu %lu %lu", &inner, &outer, &count) == 3 && inner == 0 &&
+	       outer == 0 && count == UINT32_MAX;
 }
 
 static void close_dir(DIR **dir)

@@ -15,6 +15,10 @@ struct probe_machine {
 
 void probe_machine(struct probe_machine *ret);
 
+/* Can this process, which is root's, take another id? Not in a user namespace: there root is not
+ * the host's anyway, and may not be able to. */
+int probe_can_drop_root(void);
+
 /* How many tasks (threads) user @uid has on this machine, -errno on failure. Walks /proc: only for
  * level landlock, where RLIMIT_NPROC counts all of a user's tasks. */
 int probe_user_tasks(uid_t uid);

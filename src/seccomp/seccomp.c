@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <asm/unistd_64.h>
-#include <linux/audit.h>
 #include <linux/errno.h>
 #include <linux/falloc.h>
 #include <linux/filter.h>
@@ -56,24 +55,6 @@ static const struct sock_filter no_reserve[] = {
 };
 
 const struct seccomp_filter seccomp_no_reserve = { no_reserve, ARRAY_SIZE(no_reserve) };
-
-/* The flags that the table's rule for clone refuses: the filter behind this one answers those. */
-#define CLONE_REFUSED 0x7e020000u
-
-static const struct sock_filter ask_tasks[] = {
-	LOAD(arch),
-	IF_EQUAL(AUDIT_ARCH_X86_64, 0, 7),
-	LOAD(nr),
-	IF_EQUAL(__NR_fork, 4, 0),
-	IF_EQUAL(__NR_vfork, 3, 0),
-	IF_EQUAL(__NR_clone, 0, 3),
-	LOAD(args[0]),
-	IF_ANY(CLONE_REFUSED, 1, 0),
-	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
-};
-_Static_assert(ARRAY_SIZE(ask_tasks) == SECCOMP_ASK_TASKS_LEN, "as many as the header says");
-
-const struct seccomp_filter seccomp_ask_tasks = { ask_tasks, ARRAY_SIZE(ask_tasks) };
 
 static const struct sock_filter no_landlock[] = {
 	LOAD(nr),

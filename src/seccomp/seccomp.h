@@ -50,14 +50,6 @@ struct seccomp_filter {
 extern const struct seccomp_filter seccomp_no_reserve;
 
 /*
- * Instructions before those of a filter, for runs whose new tasks the listener has to allow: each
- * fork, vfork and clone that the filter would let through goes to it first.
- */
-#define SECCOMP_ASK_TASKS_LEN 9
-#define SECCOMP_INSNS_MAX 4096 /* the kernel takes no more */
-extern const struct seccomp_filter seccomp_ask_tasks;
-
-/*
  * Another, for runs whose memory init's watch limits: rulesets have any number of rules, which are
  * kernel memory that only a control group counts. It says what a kernel without Landlock says.
  */

@@ -93,6 +93,51 @@ def test_root_cannot_use_roots_files(me, level):
     assert me.run([], ["sh", "-c", script], level).stdout == b""
 
 
+# What the kernel shows to root alone, without any capability.
+ROOT_ONLY = ["/proc/slabinfo", "/proc/vmallocinfo", "/proc/sys/net/ipv4/tcp_fastopen_key"]
+
+
+def inside(me, opts, *argv):
+    """(uid, isolation.missing, what was printed besides) of a run at level landlock."""
+    script = 'id -u; "$@" 2>/dev/null; true'
+    got = me.receipt(opts, ["sh", "-c", script, "sh", *argv], "landlock")
+    uid, _, text = got["stdout"].partition("\n")
+    return int(uid), got["isolation"]["missing"], text
+
+
+def test_an_id_that_owns_nothing(me):
+    """Without namespaces ids cannot be mapped. Root's run does not have root's id all the same, if it
+    needs nothing that only root may open: no file of /proc, no device in a grant is open to it."""
+    grant = me.mkdir("grant")
+    me.write(grant / "file", "text\n")
+    shown = [path for path in ROOT_ONLY if me.outside(["cat", path]).returncode == 0]
+    assert len(shown) >= 2 or me.name != "root", "positive control"
+    paths = [*ROOT_ONLY, grant / "file"]
+    if me.name == "root":
+        os.mknod(grant / "device", 0o600 | stat.S_IFCHR, os.makedev(1, 5))  # /dev/zero
+        opened = me.outside(["head", "-c3", grant / "device"]).stdout == b"\0\0\0"
+        assert opened or os.statvfs(grant).f_flag & os.ST_NODEV, "positive control"
+        paths.append(grant / "device")
+    for opts in ([], ["-r", grant], ["-r", grant / "file"]):
+        uid, missing, text = inside(me, opts, "head", "-qc5", *paths)
+        assert uid == (65534 if me.name == "root" else me.uid) and "uid" not in missing, (opts, uid)
+        assert text == ("text\n" if opts else ""), (opts, text)
+
+
+def test_root_s_own_files_need_root_s_id(me):
+    """A write grant, or something in a read grant that is closed to all others: the receipt says so."""
+    closed = me.mkdir("closed")
+    me.write(closed / "secret", "text\n", 0o600)
+    below = me.mkdir("shut/below")
+    me.write(below / "file", "text\n")
+    os.chmod(below.parent, 0o700)
+    me.own(below.parent)
+    for opts, path in ((["-r", closed], closed / "secret"), (["-r", below], below / "file"), (["-w", closed], closed / "secret")):
+        uid, missing, text = inside(me, opts, "cat", path)
+        assert (uid, text) == (me.uid, "text\n"), (opts, uid, text)
+        assert ("uid" in missing) == (me.name == "root")
+
+
 def test_setuid_copy_gives_nothing(me, level):
     """A set-id program in a directory the command may write and execute from."""
     victim = shutil.copy("/usr/bin/id", me.work / "id")

@@ -187,7 +187,9 @@ def test_inside_a_container(me, container):
     assert {"mount", "pid", "net"} <= set(got["isolation"]["missing"])
     assert "CapEff:\t0000000000000000" in got["stdout"] and "Seccomp:\t2" in got["stdout"]
     if container.uid == 0:
-        assert "uid" in got["isolation"]["missing"]
+        done = container.cordon(["--json", "-w", me.work], ["id", "-u"])
+        got = json.loads(done.stdout)
+        assert "uid" in got["isolation"]["missing"] and got["stdout"] == "0\n", got
 
     done = container.cordon(["--isolation", "namespaces"], ["touch", me.work / "ran"])
     assert done.returncode == 125 and done.stderr.startswith(b"cordon:"), done

@@ -150,27 +150,13 @@ def test_nothing_more_is_open(me):
 def test_without_a_listener(me, probes, grant, error):
     """The run goes on without the broker, and the kernel refuses the calls that it would decide."""
     binary = probes["metadata"]
-    # Root's tasks cannot be counted there either.
-    opts = ["--best-effort", "procs"]
-    cmd = me.argv([*opts, "-r", os.path.dirname(binary), "-w", grant], [binary, "all", grant / "file"], LEVEL)
+    cmd = me.argv(["-r", os.path.dirname(binary), "-w", grant], [binary, "all", grant / "file"], LEVEL)
     before = look(grant / "file")
     done = me.outside([binary, "nolistener", str(error), *cmd])
     expect(rows(done.stdout), dict.fromkeys(ALL, "denied:ENOSYS"))
     assert look(grant / "file") == before
-    cmd = me.argv([*opts, "-w", grant], ["sh", "-c", f"echo x > {grant}/new && cat {grant}/new"], LEVEL)
+    cmd = me.argv(["-w", grant], ["sh", "-c", f"echo x > {grant}/new && cat {grant}/new"], LEVEL)
     assert me.outside([binary, "nolistener", str(error), *cmd]).stdout == b"x\n"
-
-
-@pytest.mark.parametrize("error", [errno.EBUSY, errno.EPERM, errno.EINVAL])
-def test_root_s_tasks_need_a_listener(me, probes, grant, error):
-    """Nothing else counts them: the command does not run, unless the policy says that it may."""
-    mark = grant / "mark"
-    for opts, runs in (([], me.name != "root"), (["--best-effort", "procs"], True)):
-        mark.unlink(missing_ok=True)
-        cmd = me.argv([*opts, "-w", grant], ["sh", "-c", f"echo ran > {mark}"], LEVEL)
-        done = me.outside([probes["metadata"], "nolistener", str(error), *cmd])
-        assert mark.exists() == runs and (done.returncode == 0) == runs, done
-        assert runs or (done.returncode == 125 and b"counting root's tasks" in done.stderr), done
 
 
 # --- tools -----------------------------------------------------------------------------------------

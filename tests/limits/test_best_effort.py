@@ -16,7 +16,10 @@ def refused(me, opts, level):
 
 def unenforced(me):
     """(options, limit) that level landlock cannot hold for this caller."""
-    return [(["--disk", "10M"], "disk")]
+    cases = [(["--disk", "10M"], "disk")]
+    if me.name == "root":
+        cases.append((["-P", "32", "-w", str(me.work)], "procs"))  # with root's own id
+    return cases
 
 
 def test_refused_with_a_remedy(me):
@@ -34,7 +37,9 @@ def test_best_effort_runs_and_says_so(me):
 
 def test_in_a_policy_file(me):
     for opts, limit in unenforced(me):
-        me.write(me.work / "p.json", f'{{"limits": {{"{limit}": "10M"}}, "best_effort": ["{limit}"]}}')
+        value = '"10M"' if limit == "disk" else "32"
+        fs = "" if limit == "disk" else f'"fs": {{"write": ["{me.work}"]}}, '
+        me.write(me.work / "p.json", f'{{{fs}"limits": {{"{limit}": {value}}}, "best_effort": ["{limit}"]}}')
         got = me.receipt(["-p", "p.json"], RUN, "landlock")
         assert got["isolation"]["limits"][limit] in ("none", "watch"), got["isolation"]
 

@@ -209,54 +209,6 @@ static void test_no_reserve(void)
 		      bpf_sim_is_const_allow(filter->insns, filter->len, AUDIT_ARCH_X86_64, nr));
 }
 
-/* Before a filter: new tasks are asked for, and the filter decides about all else. */
-static void test_ask_tasks(void)
-{
-	static const struct {
-		int nr;
-		uint64_t arg;
-		int is_asked;
-	} calls[] = {
-		{ SYS_fork, 0, 1 },
-		{ SYS_vfork, 0, 1 },
-		{ SYS_clone, 17, 1 },
-		{ SYS_clone, 0x3d0f00, 1 },    /* a thread */
-		{ SYS_clone, 0x100000011, 1 }, /* the high half says nothing */
-		{ SYS_clone, 0x10000011, 0 },  /* CLONE_NEWUSER */
-		{ SYS_clone, 0x00020011, 0 },  /* CLONE_NEWNS */
-		{ SYS_clone | 0x40000000, 17, 0 },
-		{ SYS_clone3, 0, 0 },
-		{ SYS_write, 0, 0 },
-	};
-	static struct sock_filter both[SECCOMP_INSNS_MAX];
-
-	for (unsigned int v = SECCOMP_LANDLOCK; v < SECCOMP_VARIANT_MAX; v++) {
-		const struct seccomp_filter *filter = seccomp_filter_get(v);
-		unsigned short len = (unsigned short)(SECCOMP_ASK_TASKS_LEN + filter->len);
-		size_t pc;
-
-		memcpy(both, seccomp_ask_tasks.insns, SECCOMP_ASK_TASKS_LEN * sizeof(*both));
-		memcpy(both + SECCOMP_ASK_TASKS_LEN, filter->insns, filter->len * sizeof(*both));
-		CHECK(!bpf_sim_check(both, len, &pc));
-		for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
-			struct seccomp_data data = { .nr = calls[i].nr, .arch = AUDIT_ARCH_X86_64 };
-			struct bpf_sim_result alone, got;
-
-			data.args[0] = calls[i].arg;
-			REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &alone));
-			REQUIRE(!bpf_sim_run(both, len, &data, &got));
-			CHECK_MSG(got.action == (calls[i].is_asked ? SECCOMP_RET_USER_NOTIF
-								   : alone.action),
-				  "%s: call %d with %#llx: %#x", seccomp_variant_name(v),
-				  calls[i].nr, (unsigned long long)calls[i].arg, got.action);
-			CHECK(!calls[i].is_asked || alone.action == SECCOMP_RET_ALLOW);
-			data.arch = AUDIT_ARCH_I386;
-			REQUIRE(!bpf_sim_run(both, len, &data, &got));
-			CHECK(got.action == SECCOMP_RET_KILL_PROCESS);
-		}
-	}
-}
-
 /* Refuses three calls by number, and nothing else costs anything. */
 static void test_no_landlock(void)
 {
@@ -423,5 +375,4 @@ static void test_table_names(void)
 }
 
 TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_no_reserve,
-	 test_ask_tasks, test_no_landlock, test_walks, test_simulator, test_kernel_takes_them,
-	 test_table_names)
+	 test_no_landlock, test_walks, test_simulator, test_kernel_takes_them, test_table_names)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker: changes of metadata at level `landlock`; connect(), see connect.c; and new tasks of
- * uid 0, see tasks.c.
+ * The broker: changes of metadata at level `landlock`; and connect(), see connect.c.
  *
  * Theory of operation. Landlock has no right for chmod, chown and utime. So at a level that has
  * only Landlock the filter hands these calls of the guest to us: we are outside its domain and its
@@ -17,13 +16,13 @@
  * which a guest that writes gigabytes at once can hold for long, and the supervisor's orders must
  * not wait for that. A thread and not a process, since the kernel's ptrace scope (Yama) lets us
  * read the memory of descendants only. It makes no system call that counts as a step of set-up, and
- * shares nothing with the main thread but struct broker: filled before it starts, flags after.
+ * shares nothing with the main thread but struct broker: filled before it starts, two flags after.
  *
  * The task that asks is pinned by its directory in /proc, opened before the kernel is asked whether
  * the request is still valid: so the pid cannot have passed to another process. Where there is no
  * listener (a filter around us refuses it, one exists already, there is no /proc) the same filter
- * runs without it, and the kernel refuses these calls (ENOSYS). A run with a network, or as uid 0,
- * does not start there.
+ * runs without it, and the kernel refuses these calls (ENOSYS). A run with a network does not start
+ * there.
  */
 #include "init/init.h"
 
@@ -46,7 +45,7 @@
 
 #define PROC_MAGIC 0x9fa0
 #define SOCKET_TYPE (5 | 02000000) /* SEQPACKET, CLOEXEC */
-#define STACK_BYTES 65536
+#define STACK_BYTES 32768
 #define STOP_PAUSE_NS 1000000
 #define STOP_TRIES 1000
 #define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
@@ -158,8 +157,6 @@ long broker_prepare(struct init *in)
 	}
 	b->uid = (uint32_t)raw0(__NR_getuid);
 	b->gid = (uint32_t)raw0(__NR_getgid);
-	b->in = in;
-	b->tasks_max = in->limits.procs;
 	find_roots(in, b);
 	r = raw4(__NR_socketpair, AF_UNIX_NR, SOCKET_TYPE, 0, pair);
 	if (r < 0)
@@ -182,21 +179,6 @@ int broker_socket(void)
 void broker_release(void)
 {
 	drop_fd(&broker.child_socket);
-}
-
-void broker_shut_tasks(void)
-{
-	__atomic_store_n(&broker.tasks_shut, 1, __ATOMIC_SEQ_CST);
-}
-
-int broker_refused_tasks(void)
-{
-	return __atomic_load_n(&broker.tasks_refused, __ATOMIC_SEQ_CST);
-}
-
-long broker_tasks_error(void)
-{
-	return __atomic_load_n(&broker.tasks_error, __ATOMIC_SEQ_CST);
 }
 
 void broker_stop(void)

@@ -12,10 +12,7 @@ long broker_prepare(struct init *in); /* before the command's process is made */
 int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */
 /* fd.c: by that process, its last act but exec. */
 long broker_send_fd(int socket_fd, int fd);
-void broker_release(void);    /* once that process has sent it */
-void broker_shut_tasks(void); /* from now on the tree makes no new task, if it has to ask */
-int broker_refused_tasks(void);
-long broker_tasks_error(void); /* new tasks cannot be counted, so the run must end */
-void broker_stop(void);	       /* returns when nothing will be changed any more */
+void broker_release(void); /* once that process has sent it */
+void broker_stop(void);	   /* returns when nothing will be changed any more */
 
 #endif

@@ -17,7 +17,7 @@
 #define BROKER_ROOTS_MAX 1024  /* the broker ignores write grants beyond this many */
 #define BROKER_NO_ID (~0u)     /* chown: leave it as it is */
 #define BROKER_ADDRESS_MAX 128 /* struct sockaddr_storage: the kernel takes no longer address */
-#define BROKER_GO_ON 1	       /* connect() of a Unix socket, a new task: the kernel shall do it */
+#define BROKER_GO_ON 1	       /* connect() of a Unix socket: the kernel shall do it */
 
 enum broker_action {
 	BROKER_CHMOD,
@@ -51,10 +51,7 @@ struct broker_root {
 	uint32_t dev_major, dev_minor;
 };
 
-struct init;
-
 struct broker {
-	const struct init *in;
 	int proc_fd;	  /* /proc, verified to be procfs of our pid namespace */
 	int self_fds;	  /* /proc/self/fd */
 	int socket_fd;	  /* our end, on which the listener arrives; the thread's */
@@ -67,10 +64,6 @@ struct broker {
 	int gateway_fd;	     /* where connections are handed over */
 	uint16_t proxy_port; /* the listener's */
 	int has_unix;	     /* the guest can make Unix sockets and connect them */
-	uint64_t tasks_max;  /* of the tree, where new tasks are asked for */
-	int tasks_shut;	     /* set by the main thread: allow no more */
-	int tasks_refused;   /* set by the thread */
-	long tasks_error;    /* set by the thread: the tree cannot be counted */
 	uint32_t n_roots;
 	struct broker_root *roots; /* room for BROKER_ROOTS_MAX */
 };
@@ -106,9 +99,6 @@ long broker_read_flags(const char *text, size_t n);
 /* connect.c */
 /* Answers connect(): 0, BROKER_GO_ON or -errno. */
 long broker_connect(const struct broker *b, const struct seccomp_notif *notif, int task_fd);
-
-/* tasks.c: may @tid make a new task? BROKER_GO_ON or -EAGAIN. */
-long broker_new_task(struct broker *b, int tid);
 
 /* serve.c: the thread */
 int broker_main(void *broker);

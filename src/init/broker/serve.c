@@ -158,18 +158,6 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 	return r;
 }
 
-static int is_new_task(int nr)
-{
-	return nr == __NR_clone || nr == __NR_fork || nr == __NR_vfork;
-}
-
-static long answer(struct broker *b, const struct seccomp_notif *notif)
-{
-	if (__atomic_load_n(&b->stopping, __ATOMIC_SEQ_CST))
-		return -EPERM;
-	return is_new_task(notif->data.nr) ? broker_new_task(b, (int)notif->pid) : handle(b, notif);
-}
-
 /* Waits for one request and answers it; <0 when there will be no more. */
 static long serve(struct broker *b)
 {
@@ -191,16 +179,10 @@ static long serve(struct broker *b)
 		/* ENOENT: the task that asked is dead already. */
 		return r == -ENOENT || r == -EINTR ? 0 : r;
 	__atomic_store_n(&b->busy, 1, __ATOMIC_SEQ_CST);
-	r = answer(b, &in.notif);
+	r = __atomic_load_n(&b->stopping, __ATOMIC_SEQ_CST) ? -EPERM : handle(b, &in.notif);
 	out.resp.id = in.notif.id;
 	out.resp.error = r < 0 ? (int32_t)r : 0;
-	/* The tree is being ended: a task that waits for an answer makes no other, and dies. */
-	if (is_new_task(in.notif.data.nr) && __atomic_load_n(&b->tasks_shut, __ATOMIC_SEQ_CST)) {
-		__atomic_store_n(&b->busy, 0, __ATOMIC_SEQ_CST);
-		return 0;
-	}
-	if (r == BROKER_GO_ON &&
-	    (in.notif.data.nr == __NR_connect || is_new_task(in.notif.data.nr)))
+	if (r == BROKER_GO_ON && in.notif.data.nr == __NR_connect)
 		out.resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
 	__atomic_store_n(&b->busy, 0, __ATOMIC_SEQ_CST);

@@ -18,10 +18,12 @@
 
 #include <asm/unistd_64.h>
 #include <linux/sched/types.h>
+#include <linux/sysinfo.h>
 
 #include "bare/raw.h"
 #include "bare/wait.h"
 #include "init/procfs.h"
+#include "init/tree.h"
 #include "init/watch/cpu.h"
 #include "init/watch/disk.h"
 #include "init/watch/exact_count.h"
@@ -42,12 +44,15 @@
 #define FIRST_LOOK_NS (4 * MS)
 #define LOOK_MAX_NS (1000 * MS)
 #define SLACK_MIN (64 * MIB)
+#define FLOOD_NS (4 * MS) /* between two looks for a flood of tasks */
 #define SLICE_NS (MS / 10)
 #define BLIND_MAX 5
+#define NEVER (~(uint64_t)0)
 
 static struct {
 	uint64_t look_ns, look_at_ns; /* figures for the receipt: interval and next time */
-	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns, room_at_ns;
+	uint64_t memory_at_ns, cpu_at_ns, disk_at_ns, room_at_ns, flood_at_ns;
+	uint64_t tasks_then; /* the machine's, when the tree was last counted for their sake */
 	uint64_t counted_at_ns, count_cost_ns;
 	uint64_t free_then;  /* the machine's free memory at the last count */
 	uint64_t margin;     /* what may be added before the limit is passed by too much */
@@ -75,6 +80,15 @@ static void note_tasks(struct init *in, const struct memory *m)
 	refused_note_tasks(in, m->tasks);
 	if (in->limits.end_at_procs && m->tasks > in->limits.end_at_procs)
 		in->report.limit = CONTROL_LIMIT_PROCS;
+}
+
+static uint64_t machine_tasks(void)
+{
+	struct sysinfo info;
+
+	memset(&info, 0, sizeof(info));
+	raw_syscall(__NR_sysinfo, RAW_ARG(&info), 0, 0, 0, 0, 0);
+	return info.procs;
 }
 
 static void note_disk(struct init *in)
@@ -243,6 +257,12 @@ void watch_start(struct init *in)
 	watch.room_at_ns = now + FIRST_LOOK_NS;
 	watch.look_ns = FIRST_LOOK_NS;
 	watch.look_at_ns = now + FIRST_LOOK_NS;
+	watch.flood_at_ns = NEVER;
+	if (in->limits.end_at_procs && in->plan->outer_uid == 0) {
+		watch.flood_at_ns = now + FLOOD_NS;
+		watch.tasks_then = machine_tasks();
+		ask_for_short_slices();
+	}
 	watch.memory_at_ns = in->limits.memory_bytes ? now + TICK_MIN_NS : ~(uint64_t)0;
 	watch.cpu_at_ns = in->limits.cpu_milli || in->limits.cpu_time_ns ? now + 4 * MS
 									 : ~(uint64_t)0;
@@ -267,11 +287,39 @@ static void note_blindness(struct init *in)
 		watch.n_blind = 0;
 }
 
+/*
+ * The kernel lets uid 0 make any number of tasks. So a flood has to be seen before it fills the
+ * machine's table, and before a count that takes as long as there are tasks: orphans, which are our
+ * children, at every turn, and whatever makes the machine's tasks more every few milliseconds.
+ */
+static void watch_flood(struct init *in, uint64_t now)
+{
+	uint64_t tasks, limit = in->limits.end_at_procs;
+
+	if (tree_has_more_children(in, limit)) {
+		in->report.limit = CONTROL_LIMIT_PROCS;
+		return;
+	}
+	if (now < watch.flood_at_ns)
+		return;
+	tasks = machine_tasks();
+	if (tasks > watch.tasks_then + limit / 2) {
+		count_tree(in, now);
+		watch.tasks_then = tasks;
+	}
+	watch.tasks_then = least(watch.tasks_then, tasks);
+	watch.flood_at_ns = now + FLOOD_NS;
+}
+
 uint64_t watch_tick(struct init *in)
 {
 	uint64_t now = now_ns(), next;
 
 	in->proc_error = in->proc_seen = 0;
+	if (watch.flood_at_ns != NEVER)
+		watch_flood(in, now);
+	if (in->report.limit == CONTROL_LIMIT_PROCS)
+		return 0;
 	if (now >= watch.memory_at_ns)
 		watch_memory(in, now);
 	if (in->report.limit == CONTROL_LIMIT_NONE && now >= watch.cpu_at_ns)
@@ -292,7 +340,8 @@ uint64_t watch_tick(struct init *in)
 	if (cpu_is_idle())
 		watch.cpu_at_ns = least(watch.cpu_at_ns, watch.memory_at_ns);
 	next = least(least(watch.memory_at_ns, watch.cpu_at_ns),
-		     least(least(watch.look_at_ns, watch.room_at_ns), watch.disk_at_ns));
+		     least(least(watch.look_at_ns, watch.room_at_ns),
+			   least(watch.disk_at_ns, watch.flood_at_ns)));
 	return next > now ? next - now : 0;
 }
 
