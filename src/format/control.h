@@ -115,6 +115,8 @@ struct control_report {
 	uint64_t usage_bytes, usage_inodes;
 	uint64_t private_bytes, private_inodes;
 	uint64_t unnamed_bytes, unnamed_inodes;
+	/* Without net.allow: how often an address had no route, a datagram no one to take it. */
+	uint64_t no_routes, no_ports;
 };
 
 #endif

@@ -94,6 +94,7 @@ void stage_net(struct init *in); /* stage_net.c: enters what was begun */
 void open_gateway(struct init *in);		  /* level namespaces: routes and listeners */
 long await_gateway(const struct init *in);	  /* until it is ready to serve */
 void serve_gateway(struct init *in);		  /* it wants a socket inside */
+void count_net_attempts(struct init *in);	  /* net_attempts.c: into the report */
 void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
 void stage_caps(struct init *in);		  /* stage_caps.c */
 long cover_kernel_mounts(struct init *in);	  /* cover_mounts.c: once the view is complete */

@@ -109,6 +109,7 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	broker_stop();
 	cgroup_check_memory(in);
 	watch_end(in);
+	count_net_attempts(in);
 	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
 		sweep_scratch(in->scratch);

@@ -233,6 +233,39 @@ static void add_rest(struct cordon_run *run, uint32_t n)
 		result_deny(run, &denial);
 }
 
+static void add_attempts(struct cordon_run *run, const char *what, const char *target)
+{
+	const struct cordon_denial denial = {
+		.what = what,
+		.target = target,
+		.rule = "net.allow",
+		.fix = "--net-allow HOST",
+	};
+
+	if (target)
+		result_deny(run, &denial);
+}
+
+/* There was no gateway to ask: only numbers are known. */
+static void add_without_network(struct cordon_run *run)
+{
+	const struct control_report *rep = &run->report;
+
+	if (rep->type != CONTROL_ENDED || !run->plan ||
+	    (run->plan->gateway && run->plan->gateway->n_allow))
+		return;
+	if (rep->no_routes)
+		add_attempts(run, "connect",
+			     arena_printf(&run->arena,
+					  "other machines (no network; attempts: %llu)",
+					  (unsigned long long)rep->no_routes));
+	if (rep->no_ports)
+		add_attempts(run, "resolve",
+			     arena_printf(&run->arena,
+					  "names (no network; datagrams to closed ports: %llu)",
+					  (unsigned long long)rep->no_ports));
+}
+
 void gateway_account(struct cordon_run *run)
 {
 	const struct gateway_account *a = run->gateway.account;
@@ -241,6 +274,7 @@ void gateway_account(struct cordon_run *run)
 
 	res->published = run->gateway.published;
 	res->n_published = run->gateway.n_published;
+	add_without_network(run);
 	if (!a)
 		return;
 	res->net_bytes_in = a->bytes_in;
