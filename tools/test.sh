@@ -54,7 +54,7 @@ meson_suites() {
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes, so they run at the
 # same time for three callers, the largest in a run of its own. The others run alone.
-calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,git_fuzz,git_hold,inject,installed}.py
+calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,git_fuzz,git_hold,git_look,inject,installed}.py
 	tests/integration/test_{interactive,landlock_metadata,locks,new,private,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 largest=tests/workspace/test_workspace_hostile.py

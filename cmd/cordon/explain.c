@@ -50,6 +50,10 @@ static const char *aside_reason(const char *what)
 		return "/.git': a repository inside a repository would run its own config for you";
 	if (strcmp(what, "link in a repository") == 0)
 		return "': git would write through this link for you";
+	if (strcmp(what, "file in a repository") == 0)
+		return "': git does not leave this there by itself";
+	if (strcmp(what, "repository") == 0)
+		return "': what the command left in it could not be checked";
 	return "': it could make git run something";
 }
 

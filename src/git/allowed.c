@@ -62,7 +62,7 @@ static const struct {
 	{ AT_TOP, "BISECT_ANCESTORS_OK", GIT_ALLOWED_YES },
 	{ AT_TOP, "BISECT_FIRST_PARENT", GIT_ALLOWED_YES },
 	{ AT_TOP, "BISECT_LOG", GIT_ALLOWED_YES },
-	{ AT_TOP, "BISECT_NAMES", GIT_ALLOWED_YES },
+	{ AT_TOP, "BISECT_NAMES", GIT_ALLOWED_ARGS },
 	{ AT_TOP, "BISECT_RUN", GIT_ALLOWED_YES }, /* what the command printed */
 	{ AT_TOP, "BISECT_START", GIT_ALLOWED_YES },
 	{ AT_TOP, "BISECT_TERMS", GIT_ALLOWED_YES },
@@ -113,6 +113,9 @@ static const struct {
 	{ AT_REFTABLE, "*.log", GIT_ALLOWED_YES },
 	{ AT_REBASE, "git-rebase-todo*", GIT_ALLOWED_TODO },
 	{ AT_REBASE, "todo*", GIT_ALLOWED_TODO },
+	{ AT_REBASE, "strategy", GIT_ALLOWED_WORDS },
+	{ AT_REBASE, "opts", GIT_ALLOWED_WORDS },
+	{ AT_REBASE, "apply-opt", GIT_ALLOWED_WORDS },
 	{ AT_REBASE, "*", GIT_ALLOWED_YES },
 	{ AT_CONFLICTS, "preimage*", GIT_ALLOWED_YES },
 	{ AT_CONFLICTS, "postimage*", GIT_ALLOWED_YES },
@@ -329,6 +332,33 @@ bool git_todo_runs(const char *text, size_t len)
 		line += end != NULL;
 		text += line;
 		len -= line;
+	}
+	return false;
+}
+
+static bool has_any(const char *text, size_t len, const char *bytes)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!text[i] || strchr(bytes, text[i]))
+			return true;
+	return false;
+}
+
+bool git_content_is_sound(enum git_allowed what, const char *name, const char *text, size_t len)
+{
+	switch (what) {
+	case GIT_ALLOWED_YES:
+		return true;
+	case GIT_ALLOWED_HEAD:
+		return git_head_is_sound(name, text, len);
+	case GIT_ALLOWED_TODO:
+		return !git_todo_runs(text, len);
+	case GIT_ALLOWED_WORDS:
+		return !has_any(text, len, "/");
+	case GIT_ALLOWED_ARGS:
+		return !has_any(text, len, "$`;&|<>(){}\"\\#");
+	case GIT_ALLOWED_NO:
+		break;
 	}
 	return false;
 }

@@ -19,8 +19,11 @@
 enum git_allowed {
 	GIT_ALLOWED_NO = 0,
 	GIT_ALLOWED_YES,
-	GIT_ALLOWED_HEAD, /* if git_head_is_sound() says so of the content */
-	GIT_ALLOWED_TODO, /* unless git_todo_runs() says so of the content */
+	/* If git_content_is_sound() says so: */
+	GIT_ALLOWED_HEAD,  /* git_head_is_sound() */
+	GIT_ALLOWED_TODO,  /* not git_todo_runs() */
+	GIT_ALLOWED_WORDS, /* options of a rebase: no path, since a strategy is a program's name */
+	GIT_ALLOWED_ARGS,  /* arguments for a shell, which old versions of git evaluate */
 };
 
 /* Content beyond this is not checked, so not allowed. */
@@ -47,5 +50,8 @@ bool git_head_is_sound(const char *name, const char *text, size_t len);
 
 /* Whether the list of steps of a rebase or cherry-pick would run a command. */
 bool git_todo_runs(const char *text, size_t len);
+
+/* Whether a file with this content may be what git_allowed() says of its name. */
+bool git_content_is_sound(enum git_allowed what, const char *name, const char *text, size_t len);
 
 #endif

@@ -12,8 +12,15 @@
 struct collector {
 	struct arena *arena;
 	struct git_entries *entries;
+	struct git_reading *reading;
 	bool wants_all, has_unnamed;
 };
+
+int git_count_kept(struct git_reading *reading, size_t bytes)
+{
+	reading->kept += bytes;
+	return reading->kept > GIT_KEPT_MAX ? -E2BIG : 0;
+}
 
 static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 {
@@ -34,6 +41,9 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 	/* Git never writes such a path, but would use it as it is. */
 	if (!git_index_path_is_clean(path, len))
 		return is_link || is_sparse ? -EINVAL : 0;
+	/* The array grows by copying itself. */
+	if (git_count_kept(c->reading, len + 1 + 2 * sizeof(*v)) < 0)
+		return -E2BIG;
 	v = arena_add(c->arena, &e->v, &e->n, &e->cap, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
@@ -42,14 +52,16 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 	return v->path ? 0 : -ENOMEM;
 }
 
-static int read_index(int git_fd, const char *name, size_t *bytes, char **ret, size_t *ret_len)
+/* @held: bytes of another one that is in memory meanwhile. */
+static int read_index(int git_fd, const char *name, size_t held, struct git_reading *reading,
+		      char **ret, size_t *ret_len)
 {
-	int r = git_read_file(git_fd, name, GIT_INDEX_MAX, ret, ret_len);
+	int r = git_read_file(git_fd, name, GIT_INDEX_MAX - held, ret, ret_len);
 
 	if (r < 0)
 		return r;
-	*bytes += *ret_len;
-	if (*bytes <= GIT_INDEXES_MAX)
+	reading->bytes += *ret_len;
+	if (reading->bytes <= GIT_INDEXES_MAX)
 		return 0;
 	free(*ret);
 	return -EFBIG;
@@ -57,7 +69,7 @@ static int read_index(int git_fd, const char *name, size_t *bytes, char **ret, s
 
 /* The shared half of a split index. Entries of it that the other half replaces count as well. */
 static int collect_shared(struct collector *c, int git_fd, const struct git_index_info *info,
-			  unsigned hash_len, size_t *bytes)
+			  unsigned hash_len, size_t held)
 {
 	char name[sizeof("sharedindex.") + 2 * GIT_INDEX_HASH_MAX], *data;
 	struct git_index_info unused;
@@ -66,7 +78,7 @@ static int collect_shared(struct collector *c, int git_fd, const struct git_inde
 
 	for (unsigned i = 0; i < hash_len; i++)
 		at += snprintf(name + at, sizeof(name) - (size_t)at, "%02x", info->base[i]);
-	r = read_index(git_fd, name, bytes, &data, &len);
+	r = read_index(git_fd, name, held, c->reading, &data, &len);
 	if (r < 0)
 		return r == -ENOENT ? -EINVAL : r;
 	/* An entry without a name takes one from the shared index: it could be any. */
@@ -79,7 +91,8 @@ static int collect_shared(struct collector *c, int git_fd, const struct git_inde
 
 /* The config says which hash the repository uses. It is not read: an index can hardly be read both
  * ways, and if it can, both count. */
-int git_entries_collect(struct arena *arena, int git_fd, size_t *bytes, struct git_entries *ret)
+int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
+			struct git_entries *ret)
 {
 	static const unsigned hash_lens[] = { 20, 32 };
 	struct git_entries found = { .n = 0 };
@@ -89,24 +102,24 @@ int git_entries_collect(struct arena *arena, int git_fd, size_t *bytes, struct g
 
 	if (fstatat(git_fd, "index", &found.index, 0) < 0)
 		memset(&found.index, 0, sizeof(found.index));
-	r = read_index(git_fd, "index", bytes, &data, &len);
+	r = read_index(git_fd, "index", 0, reading, &data, &len);
 	if (r == -ENOENT)
 		*ret = found;
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
-		struct collector c = { .arena = arena, .entries = &found };
+		struct collector c = { .arena = arena, .entries = &found, .reading = reading };
 		struct git_index_info info;
 		size_t n = found.n;
 
 		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
 		if (r == 0 && info.has_base)
-			r = collect_shared(&c, git_fd, &info, hash_lens[i], bytes);
+			r = collect_shared(&c, git_fd, &info, hash_lens[i], len);
 		if (r == 0)
 			best = 0;
 		else
 			found.n = n;
-		if (r == -ENOMEM) {
+		if (r == -ENOMEM || r == -E2BIG) {
 			best = r; /* nothing is known */
 			break;
 		}

@@ -11,6 +11,16 @@
 
 #define GIT_INDEX_MAX ((size_t)256 << 20)   /* bytes of one index */
 #define GIT_INDEXES_MAX ((size_t)512 << 20) /* bytes of all that are read in one walk */
+#define GIT_KEPT_MAX ((size_t)16 << 20)	    /* bytes of what one walk keeps of them */
+
+/* How much a walk has read and kept. An index of version 4 can name paths that take a thousand
+ * times its own size. */
+struct git_reading {
+	size_t bytes, kept;
+};
+
+/* -E2BIG beyond GIT_KEPT_MAX. */
+int git_count_kept(struct git_reading *reading, size_t bytes);
 
 struct git_entry {
 	const char *path;
@@ -24,8 +34,9 @@ struct git_entries {
 	bool is_split;
 };
 
-/* Reads the index of @git_fd; without one there are no entries. *bytes: how much this walk has
- * read. 0; -EINVAL for an index that no git writes; -EFBIG; or -errno. */
-int git_entries_collect(struct arena *arena, int git_fd, size_t *bytes, struct git_entries *ret);
+/* Reads the index of @git_fd; without one there are no entries. 0; -EINVAL for an index that no git
+ * writes; -EFBIG or -E2BIG; or -errno. */
+int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
+			struct git_entries *ret);
 
 #endif

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "format/placeholder.h"
+#include "base/path.h"
 #include "git/follow.h"
 #include "git/read.h"
 
@@ -35,6 +35,8 @@ static void add_object(struct git_fingerprint *fp, const struct stat *st)
 				    .ino = st->st_ino,
 				    .mode = st->st_mode & S_IFMT };
 
+	if (git_is_later(&st->st_ctim, &fp->newest))
+		fp->newest = st->st_ctim;
 	strbuf_add(&fp->files, &rec, sizeof(rec));
 }
 
@@ -51,6 +53,8 @@ static void add_state(struct git_fingerprint *fp, const struct stat *st, struct 
 
 	if (git_is_later(&st->st_ctim, &effort->newest))
 		effort->newest = st->st_ctim;
+	if (git_is_later(&st->st_ctim, &fp->newest))
+		fp->newest = st->st_ctim;
 	strbuf_add(&fp->files, &rec, sizeof(rec));
 }
 
@@ -59,14 +63,34 @@ int git_count_step(struct git_effort *effort)
 	return ++effort->steps > GIT_STEPS_MAX ? -E2BIG : 0;
 }
 
-/* A name and, if it is a link, what it leads to. A placeholder stands for nothing. */
+/*
+ * What another run may have put there to keep the name from being made, and anything else that says
+ * no more than a missing file: something empty, a socket, a commondir that names its own directory.
+ */
+static bool says_nothing(int dir_fd, const char *name, const struct stat *st)
+{
+	char *text = NULL;
+	bool ret;
+
+	if (S_ISSOCK(st->st_mode) || (S_ISREG(st->st_mode) && st->st_size == 0))
+		return true;
+	if (strcmp(name, "commondir") != 0 || !S_ISREG(st->st_mode) || st->st_size != 2 ||
+	    git_read_pointer(dir_fd, name, "", &text) <= 0)
+		return false;
+	ret = strcmp(text, ".") == 0;
+	free(text);
+	return ret;
+}
+
+/* A name and, if it is a link, what it leads to. */
 static int add_name(struct git_fingerprint *fp, int dir_fd, const char *name,
 		    struct git_effort *effort)
 {
 	static const struct record missing;
 	struct stat st;
 
-	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || is_placeholder(&st)) {
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    says_nothing(dir_fd, name, &st)) {
 		strbuf_add(&fp->files, &missing, sizeof(missing));
 		return git_count_step(effort);
 	}
@@ -163,6 +187,7 @@ static int add_common(struct git_fingerprint *fp, int git_fd, struct git_effort 
 struct followed {
 	struct git_fingerprint *fp;
 	struct git_effort *effort;
+	const char *work_dir;
 };
 
 static int add_followed(void *ctx, enum git_obeyed what, const char *path)
@@ -175,28 +200,48 @@ static int add_followed(void *ctx, enum git_obeyed what, const char *path)
 }
 
 /*
+ * Hooks that the user's own config names by a relative path lie in each work tree. Other files that
+ * it names are not the nested repository's, and the plan protects them.
+ */
+static int add_of_user(void *ctx, enum git_obeyed what, const char *path)
+{
+	const struct followed *f = ctx;
+	struct stat st;
+
+	if (what != GIT_OBEYED_HOOKS || !path_is_within(f->work_dir, path) || lstat(path, &st) < 0)
+		return 0;
+	return add_hooks(f->fp, AT_FDCWD, path, f->effort);
+}
+
+/*
  * What the configs include and name. A directory that is too deep for a path, or a config that
  * cannot be read to its end, is followed as far as possible: the rest is compared all the same,
  * while a repository that "cannot be told" would not be.
  */
-static int add_named(struct git_fingerprint *fp, int dir_fd, struct git_effort *effort)
+static int add_named(struct git_fingerprint *fp, int dir_fd, const char *home,
+		     struct git_effort *effort)
 {
+	const struct git_user user = { .home = home, .variable = getenv };
 	char git_dir[PATH_MAX], work_dir[PATH_MAX];
-	struct followed followed = { fp, effort };
-	const struct git_follow follow = {
+	struct followed followed = { fp, effort, work_dir };
+	struct git_follow follow = {
 		.work_dir = work_dir,
 		.found = add_followed,
 		.ctx = &followed,
 	};
 
 	fp->own_len = fp->files.len;
-	if (git_path_of(fp->git_fd, git_dir) == 0 && git_path_of(dir_fd, work_dir) == 0 &&
-	    git_follow(&follow, git_dir) == -ENOMEM)
+	if (git_path_of(fp->git_fd, git_dir) < 0 || git_path_of(dir_fd, work_dir) < 0)
+		return 0;
+	if (git_follow(&follow, git_dir) == -ENOMEM)
 		return -ENOMEM;
-	return 0;
+	follow.user = &user;
+	follow.found = add_of_user;
+	return home && git_follow(&follow, NULL) == -ENOMEM ? -ENOMEM : 0;
 }
 
-int git_fingerprint_take(int dir_fd, struct git_fingerprint *ret, struct git_effort *effort)
+int git_fingerprint_take(int dir_fd, const char *home, struct git_fingerprint *ret,
+			 struct git_effort *effort)
 {
 	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
 	struct stat st;
@@ -204,8 +249,6 @@ int git_fingerprint_take(int dir_fd, struct git_fingerprint *ret, struct git_eff
 
 	if (fstatat(dir_fd, ".git", &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	if (is_placeholder(&st))
-		return 0;
 	fp.git_fd = open_repository(dir_fd, &st);
 	if (fp.git_fd < 0)
 		return fp.git_fd == -ENOENT ? 0 : fp.git_fd;
@@ -217,7 +260,7 @@ int git_fingerprint_take(int dir_fd, struct git_fingerprint *ret, struct git_eff
 	if (r == 0)
 		r = add_common(&fp, fp.git_fd, effort);
 	if (r == 0)
-		r = add_named(&fp, dir_fd, effort);
+		r = add_named(&fp, dir_fd, home, effort);
 	if (r == 0 && fp.files.failed)
 		r = -ENOMEM;
 	if (r < 0) {

@@ -3,13 +3,12 @@
  * Theory of operation. The entries of an index are collected (entries.c). Those that git would
  * enter are visited with what git would obey there (fingerprint.c), then each one's own index. The
  * first walk, before the run, records each repository it finds; the second compares. What is new or
- * different is put aside, outermost first, and not looked into any further.
+ * different is found, outermost first, and not looked into any further.
  *
  * Nothing depends on a clock: every change of a file changes its ctime, which cannot be set. The
- * first walk waits until a change would show (a tick of the kernel's clock at most).
- *
- * If the second walk cannot tell what git would enter although the first one could, then git did
- * not write the index, and the index itself is put aside.
+ * caller waits after the first walk until a change would show (a tick of the kernel's clock at
+ * most). Only if other runs were going on meanwhile, what is newer than their start is not believed
+ * to have been there before: one of them may have made it, and this one may have brought it back.
  */
 #include "git/nested.h"
 
@@ -27,53 +26,40 @@
 #include "base/path.h"
 #include "git/entries.h"
 #include "git/fingerprint.h"
-#include "git/links.h"
-#include "git/put_aside.h"
 #include "git/read.h"
 
 #define NESTED_MAX 10000 /* repositories inside one */
 #define DEPTH_MAX 32
-#define TICKS_MAX 20
+#define SPARSE_DEPTH_MAX 128 /* directories inside each other */
 
 /* A repository inside the work tree, before the run. */
-struct seen {
+struct git_nested_seen {
 	const char *path;
 	const char *files; /* its fingerprint, NULL = unknown */
 	size_t files_len, own_len;
-	bool is_blind; /* its own index was not understood */
-};
-
-struct noted {
-	struct git_entries entries;
-	struct seen *v; /* sorted by path */
-	size_t n, cap;
-	bool is_blind;
-};
-
-struct git_snapshot {
-	struct arena arena;
-	struct noted *repos; /* one for each that the caller gave */
+	bool is_blind;	/* its own index was not understood */
+	bool is_closed; /* it could not even be looked at */
 };
 
 struct walk {
 	struct arena *arena;
 	const struct git_repo *repo;
-	struct noted *noted;
-	/* The second walk; NULL = it is the first. */
-	void (*found)(void *ctx, const struct git_finding *finding);
-	void *ctx;
+	struct git_nested *noted;
+	const struct git_nested_walk *args;
 	struct git_effort effort;
-	size_t bytes, n_nested;
+	struct git_reading reading;
+	size_t n_nested;
 };
 
 static int compare_seen(const void *a, const void *b)
 {
-	return strcmp(((const struct seen *)a)->path, ((const struct seen *)b)->path);
+	return strcmp(((const struct git_nested_seen *)a)->path,
+		      ((const struct git_nested_seen *)b)->path);
 }
 
-static struct seen *find_seen(struct walk *w, const char *path)
+static struct git_nested_seen *find_seen(struct walk *w, const char *path)
 {
-	const struct seen key = { .path = path };
+	const struct git_nested_seen key = { .path = path };
 
 	return w->noted->n ? bsearch(&key, w->noted->v, w->noted->n, sizeof(key), compare_seen)
 			   : NULL;
@@ -82,13 +68,17 @@ static struct seen *find_seen(struct walk *w, const char *path)
 static int add_seen(struct walk *w, const char *path, const struct git_fingerprint *fp,
 		    bool is_blind)
 {
-	struct noted *noted = w->noted;
-	struct seen *seen = arena_add(w->arena, &noted->v, &noted->n, &noted->cap, sizeof(*seen));
-	char *files = fp ? arena_alloc(w->arena, fp->files.len + 1) : NULL;
+	struct git_nested *noted = w->noted;
+	struct git_nested_seen *seen;
+	char *files;
 
+	if (git_count_kept(&w->reading, 2 * sizeof(*seen) + (fp ? fp->files.len : 0)) < 0)
+		return -E2BIG;
+	seen = arena_add(w->arena, &noted->v, &noted->n, &noted->cap, sizeof(*seen));
+	files = fp ? arena_alloc(w->arena, fp->files.len + 1) : NULL;
 	if (!seen || (fp && !files))
 		return -ENOMEM;
-	*seen = (struct seen){ .path = path, .files = files, .is_blind = is_blind };
+	*seen = (struct git_nested_seen){ .path = path, .files = files, .is_blind = is_blind };
 	if (fp) {
 		memcpy(files, fp->files.data, fp->files.len);
 		seen->files_len = fp->files.len;
@@ -114,8 +104,8 @@ static bool is_safe_module(const struct walk *w, int git_fd)
 }
 
 /* Is the fingerprint what it was, from @from and @seen_from on? */
-static bool is_equal(const struct seen *seen, size_t seen_from, const struct git_fingerprint *fp,
-		     size_t from)
+static bool is_equal(const struct git_nested_seen *seen, size_t seen_from,
+		     const struct git_fingerprint *fp, size_t from)
 {
 	size_t len = fp->files.len - from;
 
@@ -124,7 +114,7 @@ static bool is_equal(const struct seen *seen, size_t seen_from, const struct git
 }
 
 /* May git go on entering it? Of a safe module only what its config names elsewhere can change. */
-static bool is_trusted(const struct walk *w, const struct seen *seen,
+static bool is_trusted(const struct walk *w, const struct git_nested_seen *seen,
 		       const struct git_fingerprint *fp)
 {
 	if (is_equal(seen, 0, fp, 0))
@@ -132,18 +122,6 @@ static bool is_trusted(const struct walk *w, const struct seen *seen,
 	return is_safe_module(w, fp->git_fd) &&
 	       (fp->own_len == fp->files.len ||
 		(seen && is_equal(seen, seen->own_len, fp, fp->own_len)));
-}
-
-static int put_aside(struct walk *w, enum git_finding_kind kind, int dir_fd, const char *name,
-		     const char *path)
-{
-	struct git_finding finding = { .kind = kind, .repo = w->repo, .path = path };
-	int r = git_put_aside(dir_fd, name, finding.suffix, sizeof(finding.suffix));
-
-	finding.is_aside = r == 0;
-	if (r != -ENOENT || kind != GIT_FOUND_INDEX)
-		w->found(w->ctx, &finding);
-	return r;
 }
 
 static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
@@ -155,7 +133,7 @@ static int descend(struct walk *w, int git_fd, int dir_fd, const char *full, int
 	struct git_entries entries;
 	const char *prefix = arena_printf(w->arena, "%s/", full);
 	int r = depth >= DEPTH_MAX ? -ELOOP
-				   : git_entries_collect(w->arena, git_fd, &w->bytes, &entries);
+				   : git_entries_collect(w->arena, git_fd, &w->reading, &entries);
 
 	if (!prefix)
 		return -ENOMEM;
@@ -167,19 +145,48 @@ static bool can_be_written(const struct walk *w, const char *full)
 	return !w->repo->below || path_is_within(w->repo->below, full);
 }
 
+/* When the directories on the way to it were last changed, which shows that one was moved. */
+static void add_way(const struct walk *w, const char *full, struct timespec *newest)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	for (size_t len = 0; full[len]; len++) {
+		len += strcspn(full + len, "/");
+		if (len >= sizeof(path))
+			break;
+		memcpy(path, full, len);
+		path[len] = '\0';
+		if (fstatat(w->repo->work_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    git_is_later(&st.st_ctim, newest))
+			*newest = st.st_ctim;
+		if (!full[len])
+			break;
+	}
+}
+
+/* Can it be told from what another run may have made? */
+static bool is_older(const struct walk *w, const char *full, struct timespec newest)
+{
+	if (!w->args->is_shared)
+		return true;
+	add_way(w, full, &newest);
+	return git_is_later(&w->args->since, &newest);
+}
+
 /* First walk. */
 static int note_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
 	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
-	int r = git_fingerprint_take(dir_fd, &fp, &w->effort);
+	int r = git_fingerprint_take(dir_fd, w->repo->home, &fp, &w->effort);
 
 	if (r == 0 || r == -ENOMEM)
 		return r;
 	if (r < 0)
-		return add_seen(w, full, NULL, true);
+		return w->args->is_shared ? 0 : add_seen(w, full, NULL, true);
 	r = descend(w, fp.git_fd, dir_fd, full, depth);
 	if (r != -ENOMEM)
-		r = add_seen(w, full, &fp, r < 0);
+		r = is_older(w, full, fp.newest) ? add_seen(w, full, &fp, r < 0) : 0;
 	git_fingerprint_done(&fp);
 	return r;
 }
@@ -188,8 +195,8 @@ static int note_nested(struct walk *w, int dir_fd, const char *full, int depth)
 static int check_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
 	struct git_fingerprint fp = GIT_FINGERPRINT_INIT;
-	const struct seen *seen = find_seen(w, full);
-	int r = git_fingerprint_take(dir_fd, &fp, &w->effort);
+	const struct git_nested_seen *seen = find_seen(w, full);
+	int r = git_fingerprint_take(dir_fd, w->repo->home, &fp, &w->effort);
 	bool is_same;
 
 	if (r == 0)
@@ -205,15 +212,15 @@ static int check_nested(struct walk *w, int dir_fd, const char *full, int depth)
 	git_fingerprint_done(&fp);
 	if (is_same || !can_be_written(w, full))
 		return 0;
-	return put_aside(w, GIT_FOUND_NESTED, dir_fd, ".git", full);
+	return w->args->found(w->args->ctx, dir_fd, full);
 }
 
 static int visit_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
 	if (++w->n_nested > NESTED_MAX)
 		return -E2BIG;
-	return w->found ? check_nested(w, dir_fd, full, depth)
-			: note_nested(w, dir_fd, full, depth);
+	return w->args->found ? check_nested(w, dir_fd, full, depth)
+			      : note_nested(w, dir_fd, full, depth);
 }
 
 static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth);
@@ -226,6 +233,8 @@ static int visit_sparse_child(struct walk *w, int dir_fd, const char *name, cons
 
 	if (!path)
 		return -ENOMEM;
+	if (git_count_kept(&w->reading, strlen(path)) < 0)
+		return -E2BIG;
 	fd = git_open_path(dir_fd, name, O_DIRECTORY | O_NOFOLLOW, 0);
 	if (fd < 0)
 		return fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
@@ -247,7 +256,7 @@ static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth)
 
 	if (fstatat(dir_fd, ".git", &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return visit_nested(w, dir_fd, full, depth);
-	if (depth >= DEPTH_MAX)
+	if (depth >= SPARSE_DEPTH_MAX)
 		return -ELOOP;
 	fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	dir = fd < 0 ? NULL : fdopendir(fd);
@@ -268,6 +277,30 @@ static int visit_sparse(struct walk *w, int dir_fd, const char *full, int depth)
 	return r;
 }
 
+static int open_entry(const struct git_entry *entry, int work_fd)
+{
+	int fd = git_open_path(work_fd, entry->path, O_DIRECTORY | O_NOFOLLOW,
+			       RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+
+	return fd == -ENOTDIR || fd == -ELOOP || fd == -ENAMETOOLONG ? -ENOENT : fd;
+}
+
+/* What is closed to us is closed to git. It stays so if it was before. */
+static int visit_closed(struct walk *w, const char *full)
+{
+	const struct git_nested_seen *seen;
+	int r;
+
+	if (w->args->found) {
+		seen = find_seen(w, full);
+		return seen && seen->is_closed ? 0 : -EACCES;
+	}
+	r = add_seen(w, full, NULL, true);
+	if (r == 0)
+		w->noted->v[w->noted->n - 1].is_closed = true;
+	return r;
+}
+
 static int visit(struct walk *w, const struct git_entry *entry, int work_fd, const char *prefix,
 		 int depth)
 {
@@ -276,19 +309,20 @@ static int visit(struct walk *w, const struct git_entry *entry, int work_fd, con
 
 	if (!full)
 		return -ENOMEM;
-	if (git_count_step(&w->effort) < 0)
+	if (git_count_step(&w->effort) < 0 || git_count_kept(&w->reading, strlen(full)) < 0)
 		return -E2BIG;
 	if (!can_be_written(w, full) && !path_is_within(full, w->repo->below))
 		return 0;
-	fd = git_open_path(work_fd, entry->path, O_DIRECTORY | O_NOFOLLOW,
-			   RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	if (fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENAMETOOLONG)
+	fd = open_entry(entry, work_fd);
+	if (fd == -ENOENT)
 		return 0;
+	if (fd == -EACCES)
+		return visit_closed(w, full);
 	if (fd < 0)
 		return fd;
 	r = entry->is_sparse ? visit_sparse(w, fd, full, depth) : visit_nested(w, fd, full, depth);
 	close(fd);
-	return r;
+	return r == -EACCES ? visit_closed(w, full) : r;
 }
 
 static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
@@ -306,54 +340,20 @@ static int visit_all(struct walk *w, const struct git_entries *entries, int work
 	return r;
 }
 
-static int note_repo(struct arena *arena, const struct git_repo *repo, struct noted *noted,
-		     struct timespec *newest)
+int git_nested_note(const struct git_nested_walk *args, struct arena *arena,
+		    const struct git_repo *repo, struct git_nested *ret, struct timespec *newest)
 {
-	struct walk w = { .arena = arena, .repo = repo, .noted = noted };
-	int r = git_entries_collect(arena, repo->git_fd, &w.bytes, &noted->entries);
+	struct walk w = { .arena = arena, .repo = repo, .noted = ret, .args = args };
+	int r = git_entries_collect(arena, repo->git_fd, &w.reading, &ret->entries);
 
-	w.effort.newest = noted->entries.index.st_ctim;
+	w.effort.newest = ret->entries.index.st_ctim;
 	if (r == 0)
-		r = visit_all(&w, &noted->entries, repo->work_fd, "", 0);
-	noted->is_blind = r < 0;
-	if (noted->n)
-		qsort(noted->v, noted->n, sizeof(*noted->v), compare_seen);
+		r = visit_all(&w, &ret->entries, repo->work_fd, "", 0);
+	if (ret->n)
+		qsort(ret->v, ret->n, sizeof(*ret->v), compare_seen);
 	if (git_is_later(&w.effort.newest, newest))
 		*newest = w.effort.newest;
-	return r == -ENOMEM ? r : 0;
-}
-
-/* Until a file that is changed from now on gets another time than the newest one seen. */
-static void wait_for_tick(const struct timespec *newest)
-{
-	struct timespec now;
-
-	for (int i = 0; i < TICKS_MAX; i++) {
-		if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0 || git_is_later(&now, newest))
-			return;
-		usleep(1000);
-	}
-}
-
-int git_snapshot_take(const struct git_repo *repos, size_t n, struct git_snapshot **ret)
-{
-	struct git_snapshot *snapshot = calloc(1, sizeof(*snapshot));
-	struct timespec newest = { 0, 0 };
-	int r = 0;
-
-	if (snapshot)
-		snapshot->repos = arena_alloc(&snapshot->arena, n * sizeof(*snapshot->repos));
-	if (!snapshot || !snapshot->repos)
-		r = -ENOMEM;
-	for (size_t i = 0; r == 0 && i < n; i++)
-		r = note_repo(&snapshot->arena, &repos[i], &snapshot->repos[i], &newest);
-	if (r < 0) {
-		git_snapshot_free(snapshot);
-		return r;
-	}
-	wait_for_tick(&newest);
-	*ret = snapshot;
-	return 0;
+	return r;
 }
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -362,54 +362,19 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-static void put_link_aside(void *ctx, int dir_fd, const char *name, const char *path)
+int git_nested_check(const struct git_nested_walk *args, struct arena *arena,
+		     const struct git_repo *repo, struct git_nested *noted)
 {
-	put_aside(ctx, GIT_FOUND_LINK, dir_fd, name, path);
-}
-
-static void check_repo(struct walk *w, const struct timespec *since)
-{
-	const struct git_repo *repo = w->repo;
-	const struct noted *noted = w->noted;
+	struct walk w = { .arena = arena, .repo = repo, .noted = noted, .args = args };
 	struct git_entries entries;
 	struct stat st;
 	int r = 0;
 
-	if (!repo->below)
-		git_links_search(repo->git_fd, since, put_link_aside, w);
 	/* Mostly the index has not changed and need not be read again. */
-	if (!noted->is_blind && !noted->entries.is_split &&
-	    fstatat(repo->git_fd, "index", &st, 0) == 0 && is_same_file(&st, &noted->entries.index))
+	if (!noted->entries.is_split && fstatat(repo->git_fd, "index", &st, 0) == 0 &&
+	    is_same_file(&st, &noted->entries.index))
 		entries = noted->entries;
 	else
-		r = git_entries_collect(w->arena, repo->git_fd, &w->bytes, &entries);
-	if (r == 0)
-		r = visit_all(w, &entries, repo->work_fd, "", 0);
-	if (r < 0 && !noted->is_blind && !repo->below)
-		put_aside(w, GIT_FOUND_INDEX, repo->git_fd, "index", "index");
-}
-
-void git_snapshot_check(struct git_snapshot *snapshot, const struct git_repo *repos, size_t n,
-			const struct timespec *since,
-			void (*found)(void *ctx, const struct git_finding *finding), void *ctx)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct walk w = {
-			.arena = &snapshot->arena,
-			.repo = &repos[i],
-			.noted = &snapshot->repos[i],
-			.found = found,
-			.ctx = ctx,
-		};
-
-		check_repo(&w, since);
-	}
-}
-
-void git_snapshot_free(struct git_snapshot *snapshot)
-{
-	if (!snapshot)
-		return;
-	arena_done(&snapshot->arena);
-	free(snapshot);
+		r = git_entries_collect(arena, repo->git_fd, &w.reading, &entries);
+	return r == 0 ? visit_all(&w, &entries, repo->work_fd, "", 0) : r;
 }

@@ -235,6 +235,8 @@ struct cordon_run {
 	struct cordon_result result;
 	int error_set;
 	struct cordon_error error;
+	int look_failed; /* what the command left in a repository could not be checked */
+	struct cordon_error look_error;
 	const char *scratch; /* level landlock */
 	int scratch_parent_fd;
 	struct arena arena;   /* copies for a second try at a lower level, names in the result */
@@ -265,10 +267,13 @@ void run_move_parked(struct cordon_run *run, const struct cordon_policy *policy)
 /* repositories.c */
 /* Before the run: records what lies in the plan's repositories. */
 int repositories_note(struct cordon_run *run, struct cordon_error *err);
-/* After it: puts aside what has changed, and adds it to the result's denials. */
+/* After it: puts aside what has changed, and adds it to the result's denials. If that cannot be
+ * done, look_failed is set. */
 void repositories_check(struct cordon_run *run);
 
 void result_fill(struct cordon_run *run);
+/* The result becomes an error if what the command left could not be checked. */
+void result_add_look(struct cordon_run *run);
 /* Adds a denial, unless memory is out. The strings must live as long as the run. */
 void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 /* The step of the plan that init failed at; NULL if it was none of them. */

@@ -12,6 +12,7 @@
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 
+#define STATUS_UNCHECKED 123
 #define STATUS_TIMEOUT 124
 #define STATUS_KILLED 137
 
@@ -264,6 +265,19 @@ static void fill_kind(struct cordon_run *run)
 		cordon_err(&res->error, CORDON_E_SETUP, 0, "the sandbox's init was killed");
 		cordon_err_hint(&res->error, "was it the kernel's out-of-memory killer? see dmesg");
 	}
+}
+
+/* Whatever else happened: the caller must not go on as if all were well. The command's own exit
+ * code stays. */
+void result_add_look(struct cordon_run *run)
+{
+	struct cordon_result *res = &run->result;
+
+	if (!run->look_failed)
+		return;
+	res->kind = CORDON_KIND_SANDBOX_ERROR;
+	res->status = STATUS_UNCHECKED;
+	res->error = run->look_error;
 }
 
 static void fill_times(struct cordon_run *run)

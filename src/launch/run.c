@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
 #include "launch/start.h"
@@ -242,6 +243,7 @@ static void finish(struct cordon_run *run)
 	}
 	if (!run->orphaned)
 		result_fill(run);
+	result_add_look(run);
 	private_end(run);
 	workspace_end(run, !run->error_set && (run->report.stamps_ns[STAGE_EXEC] != 0 ||
 					       run->report.type == 0));

@@ -127,7 +127,7 @@ static int reserve_planned(struct cordon_run *run, struct plan_input *input,
 {
 	int r = 0;
 
-	if (run->plan->n_reserved > 0 && !run->locks) {
+	if ((run->plan->n_reserved > 0 || run->plan->n_repos > 0) && !run->locks) {
 		r = open_locks(run, input, err);
 		return r < 0 ? r : cordon_err(err, CORDON_E_STATE, 0, "the locks have been made");
 	}

@@ -220,6 +220,7 @@ static int add_repo(struct build *b, const char *git_dir, const char *work_dir, 
 	repo->git_dir = git_dir;
 	repo->work_dir = work_dir;
 	repo->below = below;
+	repo->home = b->home_real;
 	/* A missing one is reserved; one behind a link may be anywhere. */
 	repo->has_safe_modules = !is_written_below(b, modules) &&
 				 (!plan_grant_of(b, git_dir, true) || lstat(modules, &st) < 0 ||

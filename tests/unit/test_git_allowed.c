@@ -183,5 +183,39 @@ static void test_todos(void)
 			  "%s", cases[i].text);
 }
 
+static void test_contents(void)
+{
+	static const struct {
+		const char *path, *text;
+		bool want;
+	} cases[] = {
+		{ "index", "/$;", true },
+		{ "config", "", false },
+		{ "HEAD", "ref: refs/heads/x\n", true },
+		{ "HEAD", "x", false },
+		{ "sequencer/todo", "pick 1\n", true },
+		{ "sequencer/todo", "exec 1\n", false },
+		{ "rebase-merge/strategy", "ort", true },
+		{ "rebase-merge/strategy", "x/../prog", false },
+		{ "rebase-apply/apply-opt", " '--whitespace=fix'", true },
+		{ "rebase-apply/apply-opt", " '--directory=../x'", false },
+		{ "sequencer/opts", "[options]\n\tno-commit = true\n", true },
+		{ "sequencer/opts", "[options]\n\tstrategy = a/b\n", false },
+		{ "BISECT_NAMES", " 'src/a b'\n", true },
+		{ "BISECT_NAMES", "'a'; touch x\n", false },
+		{ "BISECT_NAMES", "$(touch x)", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *slash = strrchr(cases[i].path, '/');
+
+		CHECK_MSG(git_content_is_sound(git_allowed(cases[i].path, S_IFREG | 0644),
+					       slash ? slash + 1 : cases[i].path, cases[i].text,
+					       strlen(cases[i].text)) == cases[i].want,
+			  "%s: %s", cases[i].path, cases[i].text);
+	}
+	CHECK(!git_content_is_sound(GIT_ALLOWED_WORDS, "strategy", "a\0b", 3));
+}
+
 TAP_MAIN(test_data_is_allowed, test_nothing_but_plain_files, test_the_rest_is_not_allowed,
-	 test_heads, test_todos)
+	 test_heads, test_todos, test_contents)

@@ -412,11 +412,11 @@ static int is_changed_by(const char *script)
 
 	snprintf(path, sizeof(path), "%s/nested", dir);
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	r = git_fingerprint_take(fd, &before, &effort);
+	r = git_fingerprint_take(fd, NULL, &before, &effort);
 	CHECK_INT(r, 1);
 	usleep(20000);
 	CHECK_INT(sh(script), 0);
-	r = git_fingerprint_take(fd, &after, &effort);
+	r = git_fingerprint_take(fd, NULL, &after, &effort);
 	CHECK_INT(r, 1);
 	changed = before.files.len != after.files.len ||
 		  (before.files.len &&
@@ -481,11 +481,11 @@ static void test_no_repository(void)
 	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
 		CHECK_INT(sh(made[i].script), 0);
-		CHECK_INT(git_fingerprint_take(fd, &fp, &effort), made[i].want);
+		CHECK_INT(git_fingerprint_take(fd, NULL, &fp, &effort), made[i].want);
 	}
 	CHECK_INT(sh("rm nested/.git; { echo gitdir: x; head -c 9000 /dev/zero; } > nested/.git"),
 		  0);
-	CHECK_INT(git_fingerprint_take(fd, &fp, &effort), -EFBIG);
+	CHECK_INT(git_fingerprint_take(fd, NULL, &fp, &effort), -EFBIG);
 	close(fd);
 	CHECK_INT(sh("rm -rf ./* ./.git"), 0);
 	rmdir(dir);

@@ -25,8 +25,7 @@ static bool is_sound(const struct ws_collect *c, const char *name, enum git_allo
 		n = read_full_at(fd, text, GIT_CHECKED_MAX, 0);
 		close(fd);
 		if (n >= 0 && n < (ssize_t)GIT_CHECKED_MAX)
-			ret = what == GIT_ALLOWED_HEAD ? git_head_is_sound(name, text, (size_t)n)
-						       : !git_todo_runs(text, (size_t)n);
+			ret = git_content_is_sound(what, name, text, (size_t)n);
 	}
 	free(text);
 	return ret;
@@ -41,9 +40,9 @@ bool ws_is_git_allowed(const struct ws_collect *c, const struct ws_frame *f,
 	if (!f->in_repository || !e->has_up)
 		return true;
 	what = git_allowed_in(f->place, e->name, e->up.st_mode);
-	if (what == GIT_ALLOWED_HEAD || what == GIT_ALLOWED_TODO)
-		return is_sound(c, e->name, what);
-	return what == GIT_ALLOWED_YES;
+	if (what == GIT_ALLOWED_YES || what == GIT_ALLOWED_NO)
+		return what == GIT_ALLOWED_YES;
+	return is_sound(c, e->name, what);
 }
 
 void ws_enter_git(const struct ws_frame *above, const char *name, struct ws_frame *f)
