@@ -159,6 +159,8 @@ static long put_on_filter(struct init *in, long socket_fd)
 
 	if (r >= 0 && in->limits.memory_bytes)
 		r = install(&seccomp_no_landlock, 0);
+	if (r >= 0 && in->plan->outer_uid == 0)
+		r = install(&seccomp_no_shared_memory, 0);
 	if (r < 0)
 		return r;
 	r = install_filter(in->plan->filter, socket_fd > 0);

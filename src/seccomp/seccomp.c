@@ -67,6 +67,23 @@ _Static_assert(__NR_landlock_restrict_self == __NR_landlock_create_ruleset + 2, 
 
 const struct seccomp_filter seccomp_no_landlock = { no_landlock, ARRAY_SIZE(no_landlock) };
 
+#define CLONE_VM_ 0x100u
+#define CLONE_VFORK_ 0x4000u
+#define CLONE_THREAD_ 0x10000u
+
+static const struct sock_filter no_shared_memory[] = {
+	LOAD(nr),
+	IF_EQUAL(__NR_clone, 0, 4),
+	LOAD(args[0]),
+	BPF_STMT(BPF_ALU | BPF_AND | BPF_K, CLONE_VM_ | CLONE_VFORK_ | CLONE_THREAD_),
+	IF_EQUAL(CLONE_VM_, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+const struct seccomp_filter seccomp_no_shared_memory = { no_shared_memory,
+							 ARRAY_SIZE(no_shared_memory) };
+
 const struct seccomp_filter *seccomp_filter_get(unsigned int variant)
 {
 	return variant < SECCOMP_VARIANT_MAX ? &seccomp_filters[variant] : NULL;

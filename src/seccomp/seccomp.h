@@ -55,6 +55,13 @@ extern const struct seccomp_filter seccomp_no_reserve;
  */
 extern const struct seccomp_filter seccomp_no_landlock;
 
+/*
+ * Another, for runs as uid 0 without namespaces, whose tasks the kernel does not count: processes
+ * that share their memory without waiting for one another are made ten times as fast as others, too
+ * fast to be caught. Threads, vfork() and posix_spawn() are not meant.
+ */
+extern const struct seccomp_filter seccomp_no_shared_memory;
+
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 

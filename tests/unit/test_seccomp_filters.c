@@ -227,6 +227,39 @@ static void test_no_landlock(void)
 	}
 }
 
+static void test_no_shared_memory(void)
+{
+	static const struct {
+		int nr;
+		uint64_t arg;
+		int is_refused;
+	} calls[] = {
+		{ SYS_clone, 0x111, 1 },       /* CLONE_VM and a signal */
+		{ SYS_clone, 0x100000f00, 1 }, /* the high half says nothing */
+		{ SYS_clone, 0x11, 0 },	       /* fork */
+		{ SYS_clone, 0x4111, 0 },      /* posix_spawn */
+		{ SYS_clone, 0x3d0f00, 0 },    /* a thread */
+		{ SYS_fork, 0x100, 0 },	       { SYS_vfork, 0x100, 0 }, { SYS_write, 0x100, 0 },
+	};
+	const struct seccomp_filter *filter = &seccomp_no_shared_memory;
+
+	REQUIRE(!bpf_sim_check(filter->insns, filter->len, &(size_t){ 0 }));
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		struct seccomp_data data = { .nr = calls[i].nr, .arch = AUDIT_ARCH_X86_64 };
+		struct bpf_sim_result got;
+
+		data.args[0] = calls[i].arg;
+		REQUIRE(!bpf_sim_run(filter->insns, filter->len, &data, &got));
+		CHECK_MSG(got.action == (calls[i].is_refused ? SECCOMP_RET_ERRNO | EPERM
+							     : SECCOMP_RET_ALLOW),
+			  "call %d with %#llx: %#x", calls[i].nr, (unsigned long long)calls[i].arg,
+			  got.action);
+	}
+	for (uint32_t nr = 0; nr < KNOWN_CALLS; nr++)
+		CHECK(nr == SYS_clone ||
+		      bpf_sim_is_const_allow(filter->insns, filter->len, AUDIT_ARCH_X86_64, nr));
+}
+
 /* The walk the kernel makes for each number when the filter is installed stays short. */
 static void test_walks(void)
 {
@@ -375,4 +408,5 @@ static void test_table_names(void)
 }
 
 TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_no_reserve,
-	 test_no_landlock, test_walks, test_simulator, test_kernel_takes_them, test_table_names)
+	 test_no_landlock, test_no_shared_memory, test_walks, test_simulator,
+	 test_kernel_takes_them, test_table_names)
