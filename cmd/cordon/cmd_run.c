@@ -23,6 +23,7 @@
 #include "explain.h"
 #include "network.h"
 #include "out.h"
+#include "output_file.h"
 #include "receipt.h"
 #include "signals.h"
 #include "terminal.h"
@@ -366,7 +367,8 @@ static int private_option(const struct parsed *args, struct cordon_run_options *
 		return cordon_err(err, CORDON_E_PATH, -r,
 				  "cannot use '%s' as the private directory", typed);
 	options->private_dir = path;
-	return 0;
+	/* "/" is refused by the library. */
+	return path[1] ? output_check_way("the private directory ", path, err) : 0;
 }
 
 int cmd_run(const struct parsed *args)

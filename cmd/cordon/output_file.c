@@ -190,6 +190,22 @@ int output_open_dir(const char *what, const char *path, const char **ret_name,
 	return w.fd;
 }
 
+int output_check_way(const char *what, const char *path, struct cordon_error *err)
+{
+	struct way w = { .fd = -1 };
+	size_t len = (size_t)(strrchr(path, '/') - path);
+	int r;
+
+	if (len >= sizeof(w.rest))
+		return fail(what, path, ENAMETOOLONG, "", err);
+	memcpy(w.rest, path, len);
+	w.fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	r = w.fd < 0 ? -errno : walk(&w);
+	if (w.fd >= 0)
+		close(w.fd);
+	return r < 0 && w.refused[0] ? fail(what, path, -r, w.refused, err) : 0;
+}
+
 /* The last name is a link: is it one that may be followed? */
 static bool may_follow(int dir_fd, const char *name)
 {
@@ -203,7 +219,7 @@ int output_open(const char *what, const char *path, int flags, int mode, int any
 		struct cordon_error *err)
 {
 	struct way w = { .fd = -1 };
-	const char *name;
+	const char *name = "";
 	struct stat st;
 	int fd, r;
 

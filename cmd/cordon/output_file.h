@@ -16,6 +16,10 @@
 int output_open_dir(const char *what, const char *path, const char **ret_name,
 		    struct cordon_error *err);
 
+/* Only looks whether the way to @path goes through such a link. What is missing on it is no error.
+ */
+int output_check_way(const char *what, const char *path, struct cordon_error *err);
+
 /* Opens the file to write, with @flags besides O_CREAT. @any: also a device or pipe, and links of
  * the system such as /dev/stdout; else only a regular file. A descriptor, or a negative code. */
 int output_open(const char *what, const char *path, int flags, int mode, int any,

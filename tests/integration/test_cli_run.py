@@ -257,6 +257,15 @@ def test_links_of_an_earlier_run_lead_no_output_astray(me, option, how):
     assert (victim / "r").exists() or (victim / "sub/r").exists()
 
 
+def test_a_link_leads_no_private_directory_astray(me):
+    victim = me.mkdir("victim")
+    assert sh(me, f"ln -s {victim} logs", "-w", ".").returncode == 0
+    for path in ("logs/p", me.work / "logs/p", "logs/sub/p"):
+        done = sh(me, "echo x > ~/file", "--private", path)
+        assert (done.returncode, os.listdir(victim)) == (125, []) and "is a link" in one_line(done), done
+    assert sh(me, "echo x > ~/file", "--private", "own").returncode == 0
+
+
 def test_outputs_through_links_of_the_system(me):
     """They belong to root, near the top, like the ones that write grants may go through."""
     path = f"/proc/self/cwd/../{me.work.name}/r"

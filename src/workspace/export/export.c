@@ -11,6 +11,8 @@
 #include "base/err.h"
 #include "base/io.h"
 
+#define OLD_MAX ((uint64_t)1 << 30) /* no more of the base's version is written */
+
 /* The way out */
 
 int sink_flush(struct sink *sink)
@@ -137,7 +139,8 @@ int export_walk(struct export *x, int (*fn)(struct export *x, uint32_t node))
 			return cordon_err(x->err, CORDON_E_NOMEM, 0, "out of memory");
 		if (is_wanted) {
 			/* The base's version may be part of it. */
-			x->covered += EXPORT_ENTRY_BYTES + 2 * node->old_size;
+			x->covered += EXPORT_ENTRY_BYTES +
+				      2 * (node->old_size < OLD_MAX ? node->old_size : OLD_MAX);
 			r = fn(x, (uint32_t)i);
 		}
 		if (r == 0)

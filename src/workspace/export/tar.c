@@ -244,11 +244,11 @@ static int put_bytes(struct export *x, int fd, uint64_t at, uint64_t len)
 static void make_map(const struct extents *map, uint64_t size, struct strbuf *sb)
 {
 	static const char zeros[BLOCK];
-	const struct extent *last = map->n ? &map->v[map->n - 1] : NULL;
+	const struct extent *last = map->v && map->n ? &map->v[map->n - 1] : NULL;
 	bool has_end = last && last->start + last->len == size;
 
 	strbuf_printf(sb, "%zu\n", map->n + !has_end);
-	for (size_t i = 0; i < map->n; i++)
+	for (size_t i = 0; map->v && i < map->n; i++)
 		strbuf_printf(sb, "%" PRIu64 "\n%" PRIu64 "\n", map->v[i].start, map->v[i].len);
 	if (!has_end)
 		strbuf_printf(sb, "%" PRIu64 "\n0\n", size);
@@ -272,7 +272,7 @@ static int put_pieces(struct export *x, int fd, struct entry *e, const struct ex
 		return r;
 	if (text->len > 0)
 		sink_add(&x->sink, text->data, text->len);
-	for (size_t i = 0; i < map->n && r >= 0; i++) {
+	for (size_t i = 0; map->v && i < map->n && r >= 0; i++) {
 		int more = put_bytes(x, fd, map->v[i].start, map->v[i].len);
 
 		r = more < 0 ? export_failed(x, e->path, -more) : r | more;
