@@ -121,6 +121,41 @@ static void take_value(struct config_cursor *c, char value[PATH_MAX])
 	value[trimmed < PATH_MAX ? trimmed : 0] = '\0';
 }
 
+/* Does git execute the value by itself (unlike aliases)? Subsections do not matter, so that the key
+ * decides. */
+static bool is_command(const char *section, const char *key)
+{
+	static const char *const keys[] = {
+		"alternaterefscommand", /* core */
+		"askpass",
+		"editor", /* and sequence.editor */
+		"fsmonitor",
+		"gitproxy",
+		"pager",
+		"sshcommand",
+		"clean", /* filter */
+		"process",
+		"smudge",
+		"cmd", /* difftool, mergetool, trailer */
+		"command",
+		"driver",   /* merge */
+		"external", /* diff */
+		"textconv",
+		"helper",  /* credential */
+		"program", /* gpg */
+		"defaultkeycommand",
+		"difffilter",	   /* interactive */
+		"packobjectshook", /* uploadpack */
+	};
+
+	if (strcasecmp(section, "pager") == 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (strcasecmp(key, keys[i]) == 0)
+			return true;
+	return false;
+}
+
 static int pass_on(const char *section, const char *key, const char *value,
 		   int (*fn)(void *ctx, enum git_order what, const char *value), void *ctx)
 {
@@ -130,9 +165,11 @@ static int pass_on(const char *section, const char *key, const char *value,
 		return 0;
 	if (strcasecmp(section, "core") == 0 && strcasecmp(key, "hookspath") == 0)
 		return fn(ctx, GIT_ORDER_HOOKS, value);
+	if (strcasecmp(section, "init") == 0 && strcasecmp(key, "templatedir") == 0)
+		return fn(ctx, GIT_ORDER_HOOKS, value);
 	if (strncasecmp(section, "include", 7) == 0 && strcasecmp(key, "path") == 0)
 		return fn(ctx, GIT_ORDER_INCLUDE, value);
-	return 0;
+	return is_command(section, key) ? fn(ctx, GIT_ORDER_COMMAND, value) : 0;
 }
 
 int git_config_orders(const char *text, size_t len,

@@ -10,9 +10,12 @@
 #define GIT_CONFIG_MAX ((size_t)1 << 20) /* bytes of one config */
 
 enum git_order {
-	GIT_ORDER_HOOKS,    /* core.hooksPath: relative to the top of the work tree */
+	GIT_ORDER_HOOKS,    /* core.hooksPath: relative to the top of the work tree; also
+			     * init.templateDir, from which new repositories get theirs */
 	GIT_ORDER_INCLUDE,  /* include.path, includeIf.*.path: relative to the config's directory */
 	GIT_ORDER_WORKTREE, /* extensions.worktreeConfig, whatever its value */
+	GIT_ORDER_COMMAND,  /* a command line that git executes, mostly in the top of the work tree
+			     */
 };
 
 /*

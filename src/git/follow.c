@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/path.h"
 #include "git/read.h"
@@ -94,12 +95,19 @@ static int say_closed(const struct queue *q, const char *path, int error)
 static int follow_path(struct queue *q, enum git_order what, const char *dir, const char *value)
 {
 	char path[PATH_MAX];
+	struct stat st;
 
 	/* Too long for a path: git cannot open it either. */
 	if (path_normalise(dir, value, path, sizeof(path)) < 0)
 		return 0;
-	return what == GIT_ORDER_INCLUDE ? add_config(q, GIT_OBEYED_INCLUDE, path, false)
-					 : q->f->found(q->f->ctx, GIT_OBEYED_HOOKS, path);
+	if (what == GIT_ORDER_INCLUDE)
+		return add_config(q, GIT_OBEYED_INCLUDE, path, false);
+	if (what == GIT_ORDER_HOOKS)
+		return q->f->found(q->f->ctx, GIT_OBEYED_HOOKS, path);
+	/* Only a guess that this word is a file: "refs/x" and "https://x" are none. */
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode)
+		       ? q->f->found(q->f->ctx, GIT_OBEYED_PROGRAM, path)
+		       : 0;
 }
 
 /* "~/x" and "~name/x". */
@@ -113,7 +121,7 @@ static int follow_home(struct queue *q, enum git_order what, const char *value)
 	if (len == 0)
 		snprintf(home, sizeof(home), "%s", user->home ? user->home : "");
 	else if (!git_home_of(user->passwd, value + 1, len, home))
-		return say_closed(q, value, -ENOENT);
+		return what == GIT_ORDER_COMMAND ? 0 : say_closed(q, value, -ENOENT);
 	return home[0] == '/' ? follow_path(q, what, home, *rest ? rest : ".") : 0;
 }
 
@@ -138,6 +146,31 @@ static int follow_prefix(struct queue *q, enum git_order what, const char *rest)
 	return r;
 }
 
+/* The words of a command line that can be paths. Quotes are no part of them; a name with a blank or
+ * with something of the shell's in it is not found. */
+static int follow_command(struct queue *q, const char *line)
+{
+	static const char ends[] = " \t\n\"'\\;&|<>()$`=";
+	char word[PATH_MAX];
+	int r = 0;
+
+	while (r == 0 && *(line += strspn(line, ends))) {
+		size_t len = strcspn(line, ends);
+		const char *s = line + (line[0] == '!');
+
+		line += len;
+		if (s == line || len >= sizeof(word))
+			continue;
+		snprintf(word, sizeof(word), "%.*s", (int)(line - s), s);
+		if (!strchr(word, '/'))
+			continue;
+		r = q->f->user && word[0] == '~'
+			    ? follow_home(q, GIT_ORDER_COMMAND, word)
+			    : follow_path(q, GIT_ORDER_COMMAND, q->f->work_dir, word);
+	}
+	return r;
+}
+
 static int follow_order(void *ctx, enum git_order what, const char *value)
 {
 	static const char prefix[] = "%(prefix)/";
@@ -148,6 +181,8 @@ static int follow_order(void *ctx, enum git_order what, const char *value)
 
 	if (what == GIT_ORDER_WORKTREE)
 		return add_worktree_configs(q);
+	if (what == GIT_ORDER_COMMAND)
+		return follow_command(q, value);
 	if (q->f->user && value[0] == '~')
 		return follow_home(q, what, value);
 	if (q->f->user && strncmp(value, prefix, prefix_len) == 0) {

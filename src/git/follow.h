@@ -4,7 +4,9 @@
  *
  * These are the repository's own directory and the one it shares with other work trees, the
  * configs there, the user's and the system's configs, what they include, what that includes, and
- * each directory that core.hooksPath names. They may lie anywhere, and need not exist.
+ * each directory that core.hooksPath names. They may lie anywhere, and need not exist. Files that
+ * the commands in these configs name (filters, fsmonitor, pagers) belong to it if they exist; what
+ * such a file executes in turn does not.
  */
 #ifndef GIT_FOLLOW_H
 #define GIT_FOLLOW_H
@@ -20,6 +22,7 @@ enum git_obeyed {
 	GIT_OBEYED_CONFIG,  /* a config of the repository, the user or the system */
 	GIT_OBEYED_INCLUDE, /* a config that another one includes */
 	GIT_OBEYED_HOOKS,   /* a directory of hooks that a config names */
+	GIT_OBEYED_PROGRAM, /* a file that exists and that a command in a config names */
 };
 
 struct git_follow {

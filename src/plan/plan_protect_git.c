@@ -4,9 +4,10 @@
  *
  * add, commit, branch, checkout, stash and merge write to the index, HEAD, refs, logs and objects,
  * and go on working. Read-only are the hooks, the config and the files it includes, the directory
- * that core.hooksPath names, and the administrative directories of submodules and worktrees, which
- * have hooks and configs of their own. Attributes are left alone: a .gitattributes in the tree can
- * say the same, and drivers are defined in the config.
+ * that core.hooksPath names, the files that commands in a config name, and the administrative
+ * directories of submodules and worktrees, which have hooks and configs of their own. Attributes
+ * are left alone: a .gitattributes in the tree can say the same, and drivers are defined in the
+ * config.
  *
  * `commondir` would move config and hooks elsewhere. It does not exist in an ordinary repository;
  * its placeholder says "." (the same place), with which git inside and outside works as before.
@@ -127,6 +128,8 @@ static int protect_found(void *ctx, enum git_obeyed what, const char *path)
 
 	if (what == GIT_OBEYED_DIR)
 		p->r = protect_dir(p->b, path);
+	else if (what == GIT_OBEYED_PROGRAM)
+		p->r = plan_protect_path(p->b, path, PROTECT_EXISTING);
 	else
 		p->r = plan_protect_path(p->b, path,
 					 what == GIT_OBEYED_HOOKS ? PROTECT_RESERVE

@@ -212,6 +212,14 @@ WAYS = {
         "mkdir cfg; echo > cfg/c; ln -s cfg l; git config include.path ../l/c",
         "mkdir x; evil x/c; rm l; ln -s x l",
     ),
+    "a filter in the tree": (
+        "mkdir tools; printf '#!/bin/sh\\ncat\\n' > tools/f; chmod 755 tools/f; git config filter.x.clean 'sh ./tools/f %f'; echo 'file filter=x' > .gitattributes",
+        "cp $P tools/f; mv tools t2; mkdir tools; cp $P tools/f",
+    ),
+    "a monitor in the tree": (
+        "printf '#!/bin/sh\\nexit 1\\n' > mon; chmod 755 mon; git config core.fsmonitor ./mon",
+        "cp $P mon; rm -f mon; cp $P mon",
+    ),
     "an unreadable config": (
         "mkdir cfg; printf '[core]\\nhooksPath = cfg/hooks\\n' > cfg/c; mkdir cfg/hooks; chmod 000 cfg/c; git config include.path ../cfg/c",
         "cp $D/* cfg/hooks",

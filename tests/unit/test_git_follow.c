@@ -26,7 +26,7 @@ static void say(const char *what, const char *text)
 
 static int see_order(void *ctx, enum git_order what, const char *value)
 {
-	static const char *const names[] = { "hooks", "include", "worktree" };
+	static const char *const names[] = { "hooks", "include", "worktree", "command" };
 
 	(void)ctx;
 	say(names[what], value);
@@ -70,6 +70,11 @@ static void test_orders(void)
 		{ "[includeIf \"gitdir:a]b\"] path = x\n", "include x\n" },
 		{ "[includeIf \"a\\\"]b\"] path = x\n", "include x\n" },
 		{ "[extensions]\nworktreeConfig\n", "worktree \n" },
+		{ "[init] templateDir = a\n", "hooks a\n" },
+		{ "[filter \"x\"]\nclean = a b\nrequired = true\n", "command a b\n" },
+		{ "[alias] st = !a/b c\n[core]\nfsmonitor\neditor = e\n[pager] x = !a\n",
+		  "command e\ncommand !a\n" },
+		{ "[branch \"m\"]\nmerge = refs/heads/m\n[remote \"o\"]\nurl = a/b\n", "" },
 		{ "[extensions] worktreeConfig = true\n", "worktree true\n" },
 		/* Git gives up there; what follows is seen all the same. */
 		{ "[core\n= x\n[core]hooksPath=a\n", "hooks a\n" },
@@ -100,7 +105,7 @@ static void sh(const char *script)
 
 static int see_obeyed(void *ctx, enum git_obeyed what, const char *path)
 {
-	static const char *const names[] = { "dir", "config", "include", "hooks" };
+	static const char *const names[] = { "dir", "config", "include", "hooks", "program" };
 	size_t len = strlen(top);
 
 	(void)ctx;
@@ -190,6 +195,21 @@ static void test_expanded_paths(void)
 	seen[0] = '\0';
 	CHECK_INT(git_follow(&follow, dir), 0);
 	CHECK(strstr(seen, "\nhooks /home/me/h\n") != NULL);
+	sh("rm w/.git/config");
+}
+
+/* Files that commands name, as far as they exist. */
+static void test_commands(void)
+{
+	sh("mkdir -p w/t home/bin; : > w/t/f; : > w/t/g; : > home/bin/e;"
+	   "printf '[filter \"x\"]\\nclean = \"sh -c \\\\\"./t/f; x=t/g\\\\\" %%f\"\\nsmudge = "
+	   "t/none t t/ /\\n' > w/.git/config;"
+	   "printf '[core]\\neditor = ~/bin/e -w\\n[pager]\\nx = !t/g\\n[user]\\nname = t/f\\n' >> "
+	   "w/.git/config");
+	CHECK_STR(obeyed("w/.git", true, false),
+		  "dir w/.git\nconfig w/.git/config\nconfig home/.config/git/config\n"
+		  "config home/.gitconfig\nprogram w/t/f\nprogram w/t/g\n"
+		  "program home/bin/e\nprogram w/t/g\n");
 	sh("rm w/.git/config");
 }
 
@@ -302,5 +322,5 @@ static void test_setup(void)
 	CHECK(mkdtemp(name) && realpath(name, top));
 }
 
-TAP_MAIN(test_orders, test_setup, test_configs, test_expanded_paths, test_work_trees, test_maxima,
-	 test_locate, test_pointers)
+TAP_MAIN(test_orders, test_setup, test_configs, test_expanded_paths, test_commands, test_work_trees,
+	 test_maxima, test_locate, test_pointers)
