@@ -108,14 +108,14 @@ static int follow_submodules(struct ws_collect *c, const struct git_location *to
 	struct arena arena = ARENA_INIT;
 	struct git_entries entries = { 0 };
 	char dir[PATH_MAX], git[PATH_MAX];
-	size_t bytes = 0;
+	struct git_reading reading = { 0 };
 	struct stat st;
 	int r = 0, fd = open(top->git_dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
 	if (fstatat(fd, "modules", &st, AT_SYMLINK_NOFOLLOW) == 0)
-		r = git_entries_collect(&arena, fd, &bytes, &entries);
+		r = git_entries_collect(&arena, fd, &reading, &entries);
 	close(fd);
 	if (r == 0 && entries.n > SUBMODULES_MAX)
 		r = -EOVERFLOW;
