@@ -86,7 +86,7 @@ class Ways:
         return got
 
     def nested(self) -> List[Step]:
-        at = self.rng.choice(["n", "src/n", "a b/n", "part/n", "src/deep/n"])
+        at = self.rng.choice(["n", "src/n", "a b/n", "part/n", "src/deep/n", "n\n\x1b[2J", "-n", "d/" * 70 + "n"])
         how = self.rng.choice(["dir", "dir", "file", "link", "short", "short", "socket-look"])
         if how == "dir":
             made = self.repository(f"{at}/.git")
@@ -277,6 +277,8 @@ class Ways:
         what, path = self.rng.choice(self.world.obeyed())
         if what == "config":
             return self.change(path, payloads.text(self.world, self.kind))
+        if what == "hook":
+            return self.change(path, payloads.script(self.world), 0o755)
         hook = self.kind[5:] if self.kind.startswith("hook:") else "post-commit"
         if path == ".mid":
             return self.rng.choice([[["relink", "hostile-hooks", path]], [["remove", path], ["copy", "hostile-hooks", path]]])

@@ -22,7 +22,7 @@ ALL_SECONDS = 300
 # What git keeps in a repository, and writes as it works: nothing that makes it execute something.
 DATA = re.compile(
     r"(?:(?:modules|worktrees)/(?:[^/]+/)+?)*(?:(?:objects|refs|logs|rebase-merge|rebase-apply|sequencer|rr-cache|"
-    r"lost-found)(?:/.*)?|(?:info/refs|info/commit-graph|packed-refs|shallow|gc\.pid|gc\.log|COMMIT_EDITMSG|"
+    r"lost-found)(?:/.*)?|(?:info/?|info/refs|info/commit-graph|branches|packed-refs|shallow|gc\.pid|gc\.log|COMMIT_EDITMSG|"
     r"index|[A-Z_]+|next-index-\d+|\.MERGE_FILE_\w+)(?:\.lock|\.new|_\w+)?|sharedindex\.?\w*|sharedindex_\w+|"
     r"info/refs_\w+|tmp_\w+|\.tmp-\w+|fsmonitor--daemon.*|index\.stash\.\d+(?:\.lock)?|gc\.pid\.\w+)?"
 )

@@ -14,8 +14,8 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 KINDS = ("plain", "submodule", "worktree", "linked", "bare", "none", "above", "above-module", "in-module")
-HOMES = ("plain", "include", "in-repo", "linked-hooks", "relative-hooks", "dotfiles")
-HOOKS = ("samples", "real", "missing")
+HOMES = ("plain", "include", "in-repo", "linked-hooks", "relative-hooks", "missing-hooks", "dotfiles")
+HOOKS = ("samples", "real", "missing", "linked")
 
 HOOK = "#!/bin/sh\nexit 0\n"
 USER = "[user]\n\tname = h\n\temail = h@h\n[init]\n\tdefaultBranch = main\n[advice]\n\tdetachedHead = false\n"
@@ -72,11 +72,13 @@ class World:
 
     def obeyed(self) -> List[Tuple[str, str]]:
         """What the user's own settings make git obey inside the grant: (config or hooks, path)."""
-        return {
+        linked = [("hook", "tools/hook")] if self.spec.hooks == "linked" and self.git_dir() == ".git" else []
+        return linked + {
             "include": [("config", "tools/gitconfig")],
             "in-repo": [("config", ".team/gitconfig"), ("hooks", ".team/hooks")],
             "linked-hooks": [("hooks", ".team/hooks"), ("hooks", ".mid")],
             "relative-hooks": [("hooks", ".githooks")],
+            "missing-hooks": [("hooks", ".githooks")],
             "dotfiles": [("config", "dot/gitconfig")],
         }.get(self.spec.home, [])
 
@@ -152,6 +154,10 @@ class Maker:
         elif spec.hooks == "real":
             for name in ("pre-commit", "post-checkout"):
                 write(hooks / name, HOOK, 0o755)
+        elif spec.hooks == "linked" and spec.kind != "bare":
+            write(world.repo / "tools" / "hook", HOOK, 0o755)
+            hooks.mkdir()
+            (hooks / "pre-commit").symlink_to("../../tools/hook")
 
     def _settings(self, world: World) -> None:
         """The user's own git settings, some of which lead into the grant."""
@@ -172,6 +178,8 @@ class Maker:
             write(config, USER + "[core]\n\thooksPath = ~/hooks\n")
         elif spec.home == "relative-hooks":
             write(grant / ".githooks" / "pre-commit", HOOK, 0o755)
+            write(config, USER + "[core]\n\thooksPath = .githooks\n")
+        elif spec.home == "missing-hooks":
             write(config, USER + "[core]\n\thooksPath = .githooks\n")
         elif spec.home == "dotfiles":
             config.unlink()
