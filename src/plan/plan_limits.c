@@ -109,11 +109,12 @@ static int limit_procs(struct build *b, struct plan_header *h)
 					      BY_WATCH);
 		return enforce(b, "procs", BY_WATCH);
 	}
-	others = probe_user_tasks(h->outer_uid);
+	others = probe_user_tasks(h->outer_uid, b->is_root);
 	if (others < 0)
 		return cordon_err(b->err, CORDON_E_SYSTEM, -others,
 				  "cannot count the tasks of user %u", h->outer_uid);
-	put_limit(h, RLIMIT_NPROC, l->procs + (uint64_t)others);
+	/* Init is one of a user's tasks; started by root it is going to be one. */
+	put_limit(h, RLIMIT_NPROC, l->procs + (uint64_t)others + b->is_root);
 	/* The count is one of all the user's tasks: if others end, more can be made. */
 	l->end_at_procs = 2 * l->procs + 64;
 	return enforce(b, "procs", BY_RLIMIT);

@@ -95,19 +95,32 @@ static int count_threads(int proc_fd, const char *pid)
 	return (int)(st.st_nlink - 2);
 }
 
-int probe_user_tasks(uid_t uid)
+/* One whose namespace cannot be looked at counts as one of ours. */
+static bool is_in_namespace(int proc_fd, const char *pid, const struct stat *own)
+{
+	char path[NAME_MAX + sizeof("/ns/user")];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/ns/user", pid);
+	return fstatat(proc_fd, path, &st, 0) < 0 || st.st_ino == own->st_ino;
+}
+
+int probe_user_tasks(uid_t uid, bool only_here)
 {
 	CLEANUP(close_dir) DIR *proc = opendir("/proc");
 	struct dirent *entry;
-	struct stat st;
+	struct stat st, own = { 0 };
 	int count = 0;
 
 	if (!proc)
 		return -errno;
+	if (only_here && fstatat(dirfd(proc), "self/ns/user", &own, 0) < 0)
+		return -errno;
 	while ((entry = readdir(proc)) != NULL) {
 		if (!isdigit((unsigned char)entry->d_name[0]))
 			continue;
-		if (fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid == uid)
+		if (fstatat(dirfd(proc), entry->d_name, &st, 0) == 0 && st.st_uid == uid &&
+		    (!only_here || is_in_namespace(dirfd(proc), entry->d_name, &own)))
 			count += count_threads(dirfd(proc), entry->d_name);
 	}
 	return count;

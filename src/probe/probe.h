@@ -3,6 +3,7 @@
 #ifndef PROBE_PROBE_H
 #define PROBE_PROBE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -20,7 +21,8 @@ void probe_machine(struct probe_machine *ret);
 int probe_can_drop_root(void);
 
 /* How many tasks (threads) user @uid has on this machine, -errno on failure. Walks /proc: only for
- * level landlock, where RLIMIT_NPROC counts all of a user's tasks. */
-int probe_user_tasks(uid_t uid);
+ * level landlock, where RLIMIT_NPROC counts all of a user's tasks. @only_here: without those in
+ * other user namespaces, which count for the user who made the namespace. */
+int probe_user_tasks(uid_t uid, bool only_here);
 
 #endif

@@ -263,8 +263,9 @@ static void test_rights_fit_the_kernel(void)
 
 static void test_tasks_are_counted(void)
 {
-	CHECK(probe_user_tasks(geteuid()) >= 1);
-	CHECK_INT(probe_user_tasks(NO_SUCH_UID), 0);
+	CHECK(probe_user_tasks(geteuid(), false) >= 1);
+	CHECK(probe_user_tasks(geteuid(), true) >= 1);
+	CHECK_INT(probe_user_tasks(NO_SUCH_UID, false), 0);
 }
 
 TAP_MAIN(test_environment, test_limits_and_ids, test_user, test_layers, test_no_landlock,
