@@ -324,7 +324,7 @@ static int is_missing(struct build *b, const char *path)
  * It wants HEAD, and objects and refs beside it or where `commondir` says. In a work tree HEAD is
  * the last choice: with a file of that name `git diff HEAD` is ambiguous.
  */
-static int protect_from_bare(struct build *b, const char *dir, bool is_work_tree)
+static int protect_from_bare(struct build *b, const char *dir, bool is_own, bool is_work_tree)
 {
 	static const char *const names[] = { "refs", "objects", "HEAD" };
 	const char *common = plan_join(b, dir, "commondir"), *path;
@@ -341,7 +341,11 @@ static int protect_from_bare(struct build *b, const char *dir, bool is_work_tree
 		r = plan_protect_entry(b, path, PROTECT_RESERVE);
 		return r < 0 || at == 2 ? r : plan_protect_entry(b, common, PROTECT_RESERVE);
 	}
-	return r < 0 ? r : protect_repository(b, dir, dir);
+	if (r < 0)
+		return r;
+	/* It is one now, and what lies in it is no work tree. */
+	return !is_own && git_is_repository(dir) ? protect_and_add(b, dir, dir, NULL)
+						 : protect_repository(b, dir, dir);
 }
 
 int plan_protect_git(struct build *b, const char *dir)
@@ -352,5 +356,5 @@ int plan_protect_git(struct build *b, const char *dir)
 	/* What the user's own configs name counts wherever git is used. */
 	if (r == 0 && !own && !above)
 		r = protect_repository(b, NULL, b->home_real);
-	return r < 0 ? r : protect_from_bare(b, dir, own || above);
+	return r < 0 ? r : protect_from_bare(b, dir, own, own || above);
 }

@@ -309,6 +309,31 @@ def test_everyday_work_leaves_nothing(me, repo):
     assert not list((repo / ".git").rglob("*" + HELD + "*"))
 
 
+@WHERE
+def test_bare_repository(me, where):
+    """It is looked at like any other, and git works in it."""
+    target = me.write(me.out / "rc", "precious\n")
+    git(me, "init", "-q", "-b", "main", "w", check=True)
+    git(me, "-C", "w", "commit", "-q", "--allow-empty", "-m", "x", check=True)
+    git(me, "clone", "-q", "--bare", "w", "b.git", check=True)
+    time.sleep(0.05)
+    bare = me.work / "b.git"
+    use = "git update-ref --create-reflog refs/heads/y HEAD; git symbolic-ref HEAD refs/heads/y; git tag t; git gc -q; git log"
+    script = f"mkdir -p logs/refs/heads; ln -s {target} logs/refs/heads/x; echo x > unknown"
+    if where == "inside":
+        got = me.receipt(["-w", bare, "-C", bare, *PASS], ["sh", "-c", use], "namespaces", env=GIT_ENV)
+        assert got["exit_code"] == 0 and got["denials"] == [], got
+        got = me.receipt(["-w", bare, "-C", bare], ["sh", "-c", script], "namespaces", cwd=str(bare))
+        assert sorted(d["target"] for d in got["denials"]) == ["logs/refs/heads/x", "unknown"], got
+        got = me.receipt(["-w", bare, "-C", bare], ["sh", "-c", "for i in $(seq 1100); do : > x$i; done"], "namespaces", cwd=str(bare))
+        assert got["status"] == 123 and got["denials"][-1]["fix"] == f"mv HEAD.{HELD} HEAD", got
+        me.outside(["mv", f"HEAD.{HELD}", "HEAD"], cwd=str(bare), check=True)
+    else:
+        me.outside(["sh", "-c", script], cwd=str(bare), check=True)
+    git(me, "update-ref", "--create-reflog", "-m", "m", "refs/heads/x", "HEAD", cwd=str(bare))
+    assert (target.read_text() != "precious\n") == (where == "outside")
+
+
 # --- what cannot be checked ------------------------------------------------------------------------
 
 TOO_MUCH = "for i in $(seq 1100); do : > .git/x$i; done; echo out; exit 7"
