@@ -177,6 +177,25 @@ def test_bare_repository(me, repo):
     assert not {".git", "worktrees", "modules", "commondir"} & set(os.listdir(bare)), done
 
 
+def test_links_in_a_bare_repository(me, repo):
+    """Git would write through them. Using it as usual leaves nothing behind."""
+    bare, target = me.base / "r.git", me.write(me.out / "rc")
+    git(me, "clone", "-q", "--bare", str(repo), str(bare), check=True)
+    use = f"git push -q {bare} HEAD:refs/heads/other && git -C {bare} gc -q && git -C {bare} tag t"
+    got = me.receipt(["-w", bare, "-r", repo, *PASS], ["sh", "-c", use], "namespaces", env=GIT_ENV)
+    assert got["status"] == 0 and got["denials"] == [], got
+    plant = ["sh", "-c", f"cd {bare}; rm -f packed-refs; ln -s {target} packed-refs"]
+    for sandboxed in (True, False):
+        if sandboxed:
+            assert me.receipt(["-w", bare], plant, "namespaces")["denials"]
+        else:
+            me.outside(["sh", "-c", f"rm -rf {bare}; git clone -q --bare {repo} {bare}"], env=GIT_ENV, check=True)
+            me.outside(plant, check=True)
+        git(me, "-C", str(bare), "update-ref", "refs/heads/new", git(me, "rev-parse", "HEAD").stdout.decode().strip())
+        git(me, "-C", str(bare), "pack-refs", "--all")
+        assert (target.read_text() == "") == sandboxed
+
+
 # --- on the way --------------------------------------------------------------------------------------
 
 WAYS = {
