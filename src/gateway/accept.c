@@ -12,13 +12,16 @@ static struct {
 } listeners[NET_PORTS_MAX];
 static unsigned n_listeners;
 
-static struct {
+/* Of the sandbox, and of the host at published ports. */
+static struct rate {
 	uint64_t tokens, last_ns;
-} rate;
+} rates[2];
 
-static struct conn *find_free(struct gateway *g)
+static struct conn *find_free(struct gateway *g, bool is_published)
 {
 	if (n_conns >= g->max_connections)
+		return NULL;
+	if (is_published && n_published >= (g->max_connections + 1) / 2)
 		return NULL;
 	for (uint32_t i = 0; i < GATEWAY_CONNECTIONS_MAX; i++) {
 		if (conns[i].state == CONN_FREE)
@@ -27,17 +30,18 @@ static struct conn *find_free(struct gateway *g)
 	return NULL;
 }
 
-static bool rate_allows(struct gateway *g)
+static bool rate_allows(struct gateway *g, struct rate *rate)
 {
-	uint64_t earned = (g->now_ns - rate.last_ns) / (SECOND / RATE_PER_SECOND);
+	uint64_t earned = (g->now_ns - rate->last_ns) / (SECOND / RATE_PER_SECOND);
 
 	if (earned > 0) {
-		rate.tokens = rate.tokens + earned < RATE_BURST ? rate.tokens + earned : RATE_BURST;
-		rate.last_ns = g->now_ns;
+		rate->tokens = rate->tokens + earned < RATE_BURST ? rate->tokens + earned
+								  : RATE_BURST;
+		rate->last_ns = g->now_ns;
 	}
-	if (rate.tokens == 0)
+	if (rate->tokens == 0)
 		return false;
-	rate.tokens--;
+	rate->tokens--;
 	return true;
 }
 
@@ -56,11 +60,11 @@ static void turn_away(struct gateway *g, int fd, enum gateway_reason reason)
 	drop_fd(&fd);
 }
 
-struct conn *conn_new(struct gateway *g, int fd)
+struct conn *conn_new(struct gateway *g, int fd, bool is_published)
 {
-	struct conn *c = find_free(g);
+	struct conn *c = find_free(g, is_published);
 
-	if (!c || !rate_allows(g)) {
+	if (!c || !rate_allows(g, &rates[is_published])) {
 		turn_away(g, fd, c ? GATEWAY_R_RATE : GATEWAY_R_CONNECTIONS);
 		return NULL;
 	}
@@ -75,7 +79,9 @@ struct conn *conn_new(struct gateway *g, int fd)
 		drop_fd(&fd);
 		return NULL;
 	}
+	c->is_published = is_published;
 	n_conns++;
+	n_published += is_published;
 	g->account->n_connections++;
 	return c;
 }
@@ -87,7 +93,7 @@ static enum conn_kind kind_of(uint16_t port)
 
 static void accept_one(struct gateway *g, int fd, uint16_t port)
 {
-	struct conn *c = conn_new(g, fd);
+	struct conn *c = conn_new(g, fd, false);
 	uint16_t ignored;
 
 	if (!c)
@@ -136,7 +142,7 @@ long conn_listen(struct gateway *g, int fd, uint16_t port)
 
 void conn_take(struct gateway *g, int fd)
 {
-	struct conn *c = conn_new(g, fd);
+	struct conn *c = conn_new(g, fd, false);
 
 	if (!c)
 		return;

@@ -17,7 +17,7 @@ char scratch[HTTP_HEAD_MAX + 1024];
 char scratch_out[HTTP_HEAD_MAX + 1024];
 
 struct conn conns[GATEWAY_CONNECTIONS_MAX];
-uint32_t n_conns;
+uint32_t n_conns, n_published;
 static bool is_busy;
 
 bool conn_is_busy(void)
@@ -92,6 +92,7 @@ void conn_close(struct gateway *g, struct conn *c)
 	source_close(g, &c->server);
 	c->state = CONN_FREE;
 	n_conns--;
+	n_published -= c->is_published;
 }
 
 void conn_reset(struct gateway *g, struct conn *c)

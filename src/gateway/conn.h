@@ -113,7 +113,7 @@ extern char scratch_out[HTTP_HEAD_MAX + 1024];
 
 /* All there are; CONN_FREE = there is none. */
 extern struct conn conns[GATEWAY_CONNECTIONS_MAX];
-extern uint32_t n_conns;
+extern uint32_t n_conns, n_published;
 
 /* conn.c */
 void conn_client_ready(struct gateway *g, struct source *w, uint32_t events);
@@ -138,8 +138,9 @@ const char *conn_host(const struct conn *c, char *ret);
 /* Some of those that wait at the listener @w, whose owner is its port. */
 void conn_accept(struct gateway *g, struct source *w,
 		 void (*take)(struct gateway *, int fd, uint16_t port));
-/* A slot for a new connection, whose client is @fd; NULL = it was turned away. */
-struct conn *conn_new(struct gateway *g, int fd);
+/* A slot for a new connection, whose client is @fd; NULL = it was turned away. Those from the host
+ * (@is_published) leave half of the slots to the sandbox: anyone on the host can make them. */
+struct conn *conn_new(struct gateway *g, int fd, bool is_published);
 
 /* admit.c */
 /* May the connection go where it wants to? If not, it is refused already. */

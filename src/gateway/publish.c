@@ -116,13 +116,12 @@ void publish_from_init(struct gateway *g, uint32_t id, int fd)
 
 static void accept_one(struct gateway *g, int fd, uint16_t port)
 {
-	struct conn *c = conn_new(g, fd);
+	struct conn *c = conn_new(g, fd, true);
 
 	if (!c)
 		return;
 	c->state = CONN_RESOLVE;
 	c->kind = CONN_PLAIN;
-	c->is_published = true;
 	c->port = port;
 	c->addr = loopback[0];
 	conn_deadline(g, c, WAIT_NS);

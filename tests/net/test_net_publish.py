@@ -255,3 +255,41 @@ def test_a_port_below_1024(home):
         port = int(re.search(r":(\d+) ", read_line(proc.stderr).decode())[1])
         assert results(home, tcp(port))[0]["got"] == "low ping"
         assert proc.wait(timeout=10) == 0
+
+
+# Listens on 8000 and keeps what comes; says it is up, and for a line how many connections out it could make.
+KEEPER = """
+import socket, sys, threading
+listener = socket.create_server(('127.0.0.1', 8000), backlog=512)
+kept = []
+def keep():
+    while True: kept.append(listener.accept()[0])
+threading.Thread(target=keep, daemon=True).start()
+print('up', flush=True)
+for _ in sys.stdin:
+    out, n = [], 0
+    for _ in range(120):
+        s = socket.create_connection(('db.example', 5432), 10); s.settimeout(10); out.append(s)
+        try:
+            s.sendall(b'x'); n += s.recv(1) == b'x'
+        except OSError: pass
+    print(n, flush=True)
+"""
+
+
+def test_the_host_cannot_use_up_the_connections_of_the_sandbox(home, net):
+    """Anyone on the host may connect to a published port, and keep the connection."""
+    argv = home.argv([*allow("db.example:5432"), "--publish", "0:8000/tcp"], ["python3", "-u", "-c", KEEPER], "namespaces")
+    proc = home.popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    assert read_line(proc.stdout) == b"up\n"
+    port = int(re.search(r":(\d+) ", read_line(proc.stderr).decode())[1])
+    hold = "import socket, sys\nheld = [socket.socket() for _ in range(400)]\n"
+    hold += "for s in held: s.connect_ex(('127.0.0.1', int(sys.argv[1])))\nprint('held', flush=True); sys.stdin.read()"
+    holder = home.popen(["/usr/bin/python3", "-I", "-c", hold, port], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+    try:
+        assert read_line(holder.stdout) == b"held\n"
+        proc.stdin.write(b"now\n")
+        assert read_line(proc.stdout, 60) == b"120\n"
+    finally:
+        for process in (holder, proc):
+            process.communicate(timeout=20)
