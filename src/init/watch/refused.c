@@ -14,20 +14,20 @@
 #include "bare/wait.h"
 #include "init/procfs.h"
 #include "init/watch/figures.h"
-#include "init/watch/idle.h"
 #include "init/watch/memory.h"
 
 #define WRITE_BYTES_PER_NS 4
 #define INODE_NS 2000 /* to make a file in memory */
 #define TICK_MIN_NS (2 * MS)
 #define TICK_MAX_NS (1000 * MS)
+#define IDLE_TIMES 4
 #define LOW_PARTS 32 /* less than one of so many is left: nearly full */
 #define SMALL 64     /* of larger limits a part must have been seen */
 #define PART 4
 
 static struct {
-	uint64_t tasks, newest; /* at the last look */
-	uint64_t room_bytes, room_inodes;
+	uint64_t tasks, newest;		  /* at the last look */
+	uint64_t room_bytes, room_inodes; /* of the private directories, then */
 } last;
 
 void refused_start(struct init *in)
@@ -69,6 +69,11 @@ uint64_t refused_tick(struct init *in)
 	if (!memory_room(in, &free_bytes, &free_inodes))
 		return TICK_MAX_NS;
 	ns = least(free_bytes / WRITE_BYTES_PER_NS, free_inodes * INODE_NS) / 2;
+	/* Nobody writes: it takes a while until somebody does at full speed. */
+	if (free_bytes == last.room_bytes && free_inodes == last.room_inodes)
+		ns = IDLE_TIMES * most(ns, TICK_MIN_NS);
+	last.room_bytes = free_bytes;
+	last.room_inodes = free_inodes;
 	return most(least(ns, TICK_MAX_NS), TICK_MIN_NS);
 }
 
