@@ -245,7 +245,7 @@ def test_damaged(desk):
     (where / "journal").unlink()
     meta = (where / "meta.json").read_bytes()
     (where / "meta.json").write_bytes(meta[:40])
-    assert "gc" not in desk.fails("commit", "w", says="damaged")
+    assert "workspace gc" not in desk.fails("commit", "w", says="damaged")
     (where / "meta.json").write_bytes(meta)
     desk.ok("commit", "w")
     assert desk.text("file") == "new\n"
