@@ -59,8 +59,8 @@ int probe_can_drop_root(void)
 	const uint32_t needed = 1u << CAP_SETUID | 1u << CAP_SETGID | 1u << CAP_CHOWN;
 	struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
 	struct __user_cap_data_struct data[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
-	unsigned long inner = 1, outer = 1, count = 0;
-	char text[64];
+	char text[64], *at = text;
+	unsigned long map[3];
 	int fd;
 	ssize_t n;
 
@@ -73,8 +73,11 @@ int probe_can_drop_root(void)
 	n = read(fd, text, sizeof(text) - 1);
 	close(fd);
 	text[n > 0 ? n : 0] = '\0';
-	return sscanf(text, "%lu %lu %lu", &inner, &outer, &count) == 3 && inner == 0 &&
-	       outer == 0 && count == UINT32_MAX;
+	/* Inner and outer id, and how many: only the first namespace maps all of them to
+	 * themselves. */
+	for (size_t i = 0; i < ARRAY_SIZE(map); i++)
+		map[i] = strtoul(at, &at, 10);
+	return n > 0 && map[0] == 0 && map[1] == 0 && map[2] == UINT32_MAX;
 }
 
 static void close_dir(DIR **dir)
