@@ -100,20 +100,35 @@ int plan_leave_out(struct build *b, const char *path)
 		if (!plan_is_below(g->real, path))
 			g->is_dropped = true;
 		r = plan_note(b,
-			      "'%s' is granted name by name: what Cordon keeps in it is left "
-			      "out, and it cannot be listed",
+			      "'%s' is granted name by name: what Cordon keeps in it is left out",
 			      g->typed);
 	}
-	return r == 0 ? plan_mark(b, path, MARK_MASK, false) : r;
+	if (r == 0)
+		r = plan_mark(b, path, MARK_MASK, false);
+	for (size_t i = b->n_marks; r == 0 && i-- > 0;) {
+		if (b->marks[i].path == path && b->marks[i].kind == MARK_MASK) {
+			b->marks[i].is_own = true;
+			break;
+		}
+	}
+	return r;
+}
+
+/* @but_own: what Cordon keeps does not count. */
+static bool contains_masked(const struct build *b, const char *path, bool but_own)
+{
+	for (size_t i = 0; i < b->n_marks; i++) {
+		const struct mark *m = &b->marks[i];
+
+		if (m->kind == MARK_MASK && plan_is_below(path, m->path) && !(but_own && m->is_own))
+			return true;
+	}
+	return false;
 }
 
 static bool contains_denied(const struct build *b, const char *path)
 {
-	for (size_t i = 0; i < b->n_marks; i++) {
-		if (b->marks[i].kind == MARK_MASK && plan_is_below(path, b->marks[i].path))
-			return true;
-	}
-	return false;
+	return contains_masked(b, path, false);
 }
 
 /* Grants one of many names, unless it is gone by now. */
@@ -183,6 +198,9 @@ static int expand_grant(struct build *b, struct grant *g)
 		return r;
 	}
 	g->is_dropped = g->is_expanded = true;
+	/* The right to list a directory is one to list all below it. Names that Cordon gives are
+	 * no secret; those in a denied directory are. */
+	g->is_list = g->is_dir && !contains_masked(b, g->real, true);
 	r = plan_list_add(b, &queue, g->real);
 	for (size_t i = 0; r == 0 && i < queue.n; i++)
 		r = grant_entries(b, queue.v[i], g->origin, &queue, &left);

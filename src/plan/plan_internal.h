@@ -61,7 +61,8 @@ struct grant {
 	int origin;
 	bool write, is_dir, is_dropped;
 	bool is_workspace;
-	bool is_expanded; /* dropped: each name in it is granted instead (level landlock) */
+	bool is_expanded; /* dropped: each name in it is granted instead (level landlock) ... */
+	bool is_list;	  /* ... and it can be listed, for nothing in it is secret by its name */
 	bool is_listed;	  /* one of many names in a directory, which may be gone soon */
 	bool is_exec;	  /* a file of the allow-list of programs */
 	mode_t type;
@@ -85,6 +86,7 @@ struct mark {
 	/* The name does not exist: reserve it with a placeholder of this content. */
 	const char *placeholder_text;
 	bool is_reserved, is_deny;
+	bool is_own;  /* something that Cordon keeps, not what the policy denies */
 	size_t order; /* of several with the same path and kind, the first one counts */
 };
 

@@ -61,6 +61,8 @@ static uint64_t grant_rights(const struct build *b, const struct grant *g)
 {
 	uint64_t rights = RIGHTS_READ;
 
+	if (g->is_list)
+		return plan_rights(b, LL_FS_READ_DIR, true);
 	if (b->is_commands && g->origin == GRANT_TOOL && g->is_dir)
 		return 0; /* plan_split_tree() */
 	if (g->is_exec || !b->is_commands)
@@ -363,9 +365,9 @@ int plan_layout_rules(struct build *b)
 		struct step *step;
 		int r;
 
-		if (g->is_dropped)
+		if (g->is_dropped && !g->is_list)
 			continue;
-		if (b->is_commands && g->is_dir &&
+		if (b->is_commands && g->is_dir && !g->is_list &&
 		    (g->origin == GRANT_TOOL || strcmp(g->real, "/usr") == 0)) {
 			r = plan_split_tree(b, g->real, PLAN_OP_RULE);
 			if (r < 0)

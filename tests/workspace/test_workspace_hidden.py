@@ -150,6 +150,20 @@ def test_read_grants_at_level_landlock(me, kept, grant):
         assert (done.returncode, done.stdout) == (0, b"beside\n"), done
 
 
+def test_a_read_grant_can_be_listed_at_level_landlock(me, kept):
+    """Names are no secret at that level; content is, and so are names that the policy denies."""
+    me.write(me.home / "beside", "beside\n")
+    done = me.run(["-r", me.home], ["ls", me.home], "landlock")
+    assert (done.returncode, done.stdout) == (0, b"beside\n"), done
+    program = me.write(store(me) / "program", "#!/bin/sh\necho ran\n", 0o755)
+    assert me.outside([program]).stdout == b"ran\n", "positive control"
+    assert me.run(["-r", me.home], ["sh", "-c", f"{program}; true"], "landlock").stdout == b""
+    denied = me.mkdir("home/denied")
+    me.write(denied / "canary")
+    done = me.run(["-r", me.home, "--deny", denied], ["ls", me.home, denied], "landlock")
+    assert done.returncode != 0 and done.stdout == b"", done
+
+
 def test_a_store_made_during_the_run_at_level_landlock(me):
     """It does not exist when the run begins, and is not shown either once another run has made it."""
     me.write(me.home / "beside", "beside\n")
