@@ -24,7 +24,7 @@ DATA = re.compile(
     r"(?:(?:modules|worktrees)/(?:[^/]+/)+?)*(?:(?:objects|refs|logs|rebase-merge|rebase-apply|sequencer|rr-cache|"
     r"lost-found)(?:/.*)?|(?:info/?|info/refs|info/commit-graph|branches|packed-refs|shallow|gc\.pid|gc\.log|COMMIT_EDITMSG|"
     r"index|[A-Z_]+|next-index-\d+|\.MERGE_FILE_\w+)(?:\.lock|\.new|_\w+)?|sharedindex\.?\w*|sharedindex_\w+|"
-    r"info/refs_\w+|tmp_\w+|\.tmp-\w+|fsmonitor--daemon.*|index\.stash\.\d+(?:\.lock)?|gc\.pid\.\w+)?"
+    r"info/refs_\w+|tmp_\w+|\.tmp-\w+|fsmonitor--daemon.*|index\.stash\.\d+(?:\.lock)?|gc\.pid\.\w+|[^/]+\.lock)?"
 )
 CRASHES = {128 + n for n in (4, 6, 7, 8, 11)}  # ILL, ABRT, BUS, FPE, SEGV
 SYSTEM = ("/usr/", "/lib/", "/lib64/", "/proc/", "/dev/", "/sys/", "/bin/", "/sbin/")

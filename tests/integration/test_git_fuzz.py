@@ -7,6 +7,7 @@ import pytest
 
 from conftest import ROOT, ceiling, needs
 
+TRIES = 12
 FUZZ = ROOT / "fuzz" / "git" / "run.py"
 
 
@@ -18,11 +19,19 @@ def fuzz(me, *args):
     return done.returncode, done.stdout.decode() + done.stderr.decode()
 
 
+@pytest.mark.slow
 def test_git_obeys_nothing_after_the_known_ways(me):
     status, text = fuzz(me, "--recipes", "--closed")
     assert status == 0 and "known ways, 0 bad" in text, text
 
 
+@pytest.mark.slow
+def test_git_obeys_nothing_after_ways_made_by_chance(me):
+    status, text = fuzz(me, "--tries", TRIES, "--seed", "tests")
+    assert status == 0 and f"{TRIES} tries" in text, text
+
+
+@pytest.mark.slow
 @pytest.mark.once
 def test_the_known_ways_do_harm_without_a_sandbox(me):
     """The positive control."""
