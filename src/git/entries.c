@@ -14,12 +14,42 @@ struct collector {
 	struct git_entries *entries;
 	struct git_reading *reading;
 	bool wants_all, has_unnamed;
+	int (*each_file)(void *ctx, const char *path, size_t len); /* instead of collecting */
+	void *ctx;
 };
 
 int git_count_kept(struct git_reading *reading, size_t bytes)
 {
 	reading->kept += bytes;
 	return reading->kept > GIT_KEPT_MAX ? -E2BIG : 0;
+}
+
+/* The index is sorted, so a directory mostly follows itself. */
+static int collect_dir(struct collector *c, const char *path, size_t len)
+{
+	struct git_entries *e = c->entries;
+	const char **dir;
+
+	while (len > 0 && path[len - 1] != '/')
+		len--;
+	len -= len > 0;
+	if (e->n_dirs > 0 && strncmp(e->dirs[e->n_dirs - 1], path, len) == 0 &&
+	    e->dirs[e->n_dirs - 1][len] == '\0')
+		return 0;
+	if (git_count_kept(c->reading, len + 1 + 2 * sizeof(*dir)) < 0)
+		return -E2BIG;
+	dir = arena_add(c->arena, &e->dirs, &e->n_dirs, &e->cap_dirs, sizeof(*dir));
+	if (!dir)
+		return -ENOMEM;
+	*dir = arena_strndup(c->arena, path, len);
+	return *dir ? 0 : -ENOMEM;
+}
+
+static int collect_file(struct collector *c, const char *path, size_t len)
+{
+	if (!git_index_path_is_clean(path, len))
+		return 0;
+	return c->each_file ? c->each_file(c->ctx, path, len) : collect_dir(c, path, len);
 }
 
 static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
@@ -35,6 +65,8 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 		return 0;
 	}
 	if (!is_link && !is_sparse && !c->wants_all)
+		return collect_file(c, path, len);
+	if (c->each_file)
 		return 0;
 	if (is_sparse && path[len - 1] == '/')
 		len--;
@@ -91,41 +123,62 @@ static int collect_shared(struct collector *c, int git_fd, const struct git_inde
 
 /* The config says which hash the repository uses. It is not read: an index can hardly be read both
  * ways, and if it can, both count. */
-int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
-			struct git_entries *ret)
+static int read_entries(const struct collector *how, int git_fd)
 {
 	static const unsigned hash_lens[] = { 20, 32 };
-	struct git_entries found = { .n = 0 };
+	struct git_entries *found = how->entries;
 	int r, best = -EINVAL;
 	size_t len;
 	char *data;
 
-	if (fstatat(git_fd, "index", &found.index, 0) < 0)
-		memset(&found.index, 0, sizeof(found.index));
-	r = read_index(git_fd, "index", 0, reading, &data, &len);
-	if (r == -ENOENT)
-		*ret = found;
+	r = read_index(git_fd, "index", 0, how->reading, &data, &len);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
-		struct collector c = { .arena = arena, .entries = &found, .reading = reading };
+		struct collector c = *how;
 		struct git_index_info info;
-		size_t n = found.n;
+		size_t n = found->n, n_dirs = found->n_dirs;
 
 		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
 		if (r == 0 && info.has_base)
 			r = collect_shared(&c, git_fd, &info, hash_lens[i], len);
-		if (r == 0)
+		if (r == 0) {
 			best = 0;
-		else
-			found.n = n;
+		} else {
+			found->n = n;
+			found->n_dirs = n_dirs;
+		}
 		if (r == -ENOMEM || r == -E2BIG) {
 			best = r; /* nothing is known */
 			break;
 		}
 	}
 	free(data);
-	if (best == 0)
-		*ret = found;
 	return best;
+}
+
+int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
+			struct git_entries *ret)
+{
+	struct git_entries found = { .n = 0 };
+	const struct collector how = { .arena = arena, .entries = &found, .reading = reading };
+	int r;
+
+	if (fstatat(git_fd, "index", &found.index, 0) < 0)
+		memset(&found.index, 0, sizeof(found.index));
+	r = read_entries(&how, git_fd);
+	if (r == 0)
+		*ret = found;
+	return r;
+}
+
+int git_entries_files(int git_fd, struct git_reading *reading,
+		      int (*fn)(void *ctx, const char *path, size_t len), void *ctx)
+{
+	struct git_entries unused = { .n = 0 };
+	const struct collector how = {
+		.entries = &unused, .reading = reading, .each_file = fn, .ctx = ctx
+	};
+
+	return read_entries(&how, git_fd);
 }

@@ -30,6 +30,8 @@ struct git_entry {
 struct git_entries {
 	struct git_entry *v;
 	size_t n, cap;
+	const char **dirs; /* that have files in them, "" = the top; some are there twice */
+	size_t n_dirs, cap_dirs;
 	struct stat index; /* of which file */
 	bool is_split;
 };
@@ -38,5 +40,9 @@ struct git_entries {
  * writes; -EFBIG or -E2BIG; or -errno. */
 int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
 			struct git_entries *ret);
+
+/* Calls @fn for each file (or symbolic link) that the index has. The same results, or @fn's. */
+int git_entries_files(int git_fd, struct git_reading *reading,
+		      int (*fn)(void *ctx, const char *path, size_t len), void *ctx);
 
 #endif

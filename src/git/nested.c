@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -27,6 +28,7 @@
 #include "git/entries.h"
 #include "git/fingerprint.h"
 #include "git/read.h"
+#include "git/replaced.h"
 
 #define NESTED_MAX 10000 /* repositories inside one */
 #define DEPTH_MAX 32
@@ -124,7 +126,7 @@ static bool is_trusted(const struct walk *w, const struct git_nested_seen *seen,
 		(seen && is_equal(seen, seen->own_len, fp, fp->own_len)));
 }
 
-static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
+static int visit_all(struct walk *w, const struct git_entries *entries, int git_fd, int work_fd,
 		     const char *prefix, int depth);
 
 /* The entries of a repository inside. */
@@ -137,7 +139,7 @@ static int descend(struct walk *w, int git_fd, int dir_fd, const char *full, int
 
 	if (!prefix)
 		return -ENOMEM;
-	return r < 0 ? r : visit_all(w, &entries, dir_fd, prefix, depth + 1);
+	return r < 0 ? r : visit_all(w, &entries, git_fd, dir_fd, prefix, depth + 1);
 }
 
 static bool can_be_written(const struct walk *w, const char *full)
@@ -325,19 +327,71 @@ static int visit(struct walk *w, const struct git_entry *entry, int work_fd, con
 	return r == -EACCES ? visit_closed(w, full) : r;
 }
 
-static int visit_all(struct walk *w, const struct git_entries *entries, int work_fd,
+/* A repository whose files are looked at. */
+struct repo_files {
+	struct walk *walk;
+	const char *prefix; /* of its work tree */
+	int depth;
+};
+
+static bool is_in_reach(void *ctx, const char *dir)
+{
+	const struct repo_files *files = ctx;
+	char full[PATH_MAX];
+	int n;
+
+	if (!files->walk->repo->below)
+		return true;
+	n = snprintf(full, sizeof(full), "%s%s", files->prefix, dir);
+	/* The prefix ends in a slash. */
+	if (n > 0 && n < (int)sizeof(full) && full[n - 1] == '/')
+		full[n - 1] = '\0';
+	return n >= (int)sizeof(full) || can_be_written(files->walk, full);
+}
+
+static int found_replaced(void *ctx, int dir_fd, const char *path)
+{
+	const struct repo_files *files = ctx;
+	const char *full = arena_printf(files->walk->arena, "%s%s", files->prefix, path);
+
+	return full ? visit_nested(files->walk, dir_fd, full, files->depth) : -ENOMEM;
+}
+
+static int visit_files(struct walk *w, const struct git_entries *entries, int git_fd, int work_fd,
+		       const char *prefix, int depth)
+{
+	struct repo_files files = { .walk = w, .prefix = prefix, .depth = depth };
+	const struct git_replaced find = {
+		.git_fd = git_fd,
+		.work_fd = work_fd,
+		.entries = entries,
+		.since = w->args->since,
+		.arena = w->arena,
+		.effort = &w->effort,
+		.reading = &w->reading,
+		.is_in_reach = is_in_reach,
+		.found = found_replaced,
+		.ctx = &files,
+	};
+
+	return git_replaced_find(&find);
+}
+
+static int visit_all(struct walk *w, const struct git_entries *entries, int git_fd, int work_fd,
 		     const char *prefix, int depth)
 {
-	int r = 0;
+	int r = 0, e;
 
 	for (size_t i = 0; i < entries->n; i++) {
-		int e = visit(w, &entries->v[i], work_fd, prefix, depth);
+		e = visit(w, &entries->v[i], work_fd, prefix, depth);
 
 		if (e == -E2BIG || e == -ENOMEM)
 			return e;
 		r = r < 0 ? r : e;
 	}
-	return r;
+	/* Before the run they are what they are. */
+	e = w->args->found ? visit_files(w, entries, git_fd, work_fd, prefix, depth) : 0;
+	return r < 0 ? r : e;
 }
 
 int git_nested_note(const struct git_nested_walk *args, struct arena *arena,
@@ -348,7 +402,7 @@ int git_nested_note(const struct git_nested_walk *args, struct arena *arena,
 
 	w.effort.newest = ret->entries.index.st_ctim;
 	if (r == 0)
-		r = visit_all(&w, &ret->entries, repo->work_fd, "", 0);
+		r = visit_all(&w, &ret->entries, repo->git_fd, repo->work_fd, "", 0);
 	if (ret->n)
 		qsort(ret->v, ret->n, sizeof(*ret->v), compare_seen);
 	if (git_is_later(&w.effort.newest, newest))
@@ -376,5 +430,5 @@ int git_nested_check(const struct git_nested_walk *args, struct arena *arena,
 		entries = noted->entries;
 	else
 		r = git_entries_collect(arena, repo->git_fd, &w.reading, &entries);
-	return r == 0 ? visit_all(&w, &entries, repo->work_fd, "", 0) : r;
+	return r == 0 ? visit_all(&w, &entries, repo->git_fd, repo->work_fd, "", 0) : r;
 }

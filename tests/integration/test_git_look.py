@@ -108,6 +108,40 @@ def test_nothing_runs(me, repo, how, where):
     assert mark.exists() == (where == "outside")
 
 
+REPLACED = {
+    "a file": "rm file; evil file",
+    "a file below": "rm sub/deep; evil sub/deep",
+    "a file that was moved": "evil e; mv file away; mv e file",
+    "a directory that was moved": "mkdir x; evil x/deep; mv sub y; mv x sub",
+    "a file of a repository inside": "rm own/inner; evil own/inner",
+}
+
+
+@WHERE
+@pytest.mark.parametrize("how", REPLACED)
+def test_a_file_that_became_a_repository(me, repo, how, where):
+    """`git status` does not enter it, but what is added then is a repository that git enters."""
+    me.mkdir("work/sub")
+    me.write(repo / "sub/deep", "one\n")
+    git(me, "init", "-q", "own", check=True)
+    me.write(repo / "own/inner", "one\n")
+    for top in (repo / "own", repo):
+        git(me, "-C", str(top), "add", ".", check=True)
+        git(me, "-C", str(top), "commit", "-qm", "more", check=True)
+    mark = me.out / "canary"
+    do(me, where, EVIL.format(mark=mark) + REPLACED[how])
+    for top in (repo / "own", repo):
+        git(me, "-C", str(top), "add", "-u")
+        git(me, "-C", str(top), "status")
+    assert mark.exists() == (where == "outside")
+
+
+def test_repositories_beside_files_stay(me, repo):
+    """One that the index does not name is left alone, whatever is changed around it."""
+    assert held(me, "git init -q clone; git -C clone commit -q --allow-empty -m x; rm file; mkdir file") == []
+    assert (repo / "clone/.git").is_dir()
+
+
 def wait_for(path):
     end = time.monotonic() + ceiling(30)
     while not os.path.lexists(path):
