@@ -77,7 +77,7 @@ def mutate(me, probe, opts, level=None, **kw):
 UNSEEN = {"chown_same", "lchown", "fchown", "fchownat_empty", "chown_dir", "utimensat_access"}
 # What no sandbox lets anybody do.
 REFUSED = {
-    "openat2_trunc", "vmsplice_write", "io_uring", "chmod_setid", "chown", "setxattr_security",
+    "openat2_trunc", "vmsplice_write", "io_uring", "aio", "chmod_setid", "chown", "setxattr_security",
     "setxattr_trusted", "lsetxattr_trusted", "setxattr_overlay_trusted", "setcap", "mknod_whiteout",
     "mknod_null", "mknod_block", "handle", "handle_guessed", "bind_mount", "bind_here", "unmount_view",
     "open_tree_clone", "remount_rw", "overlay_again", "verity", "trim",
