@@ -155,12 +155,16 @@ int locks_take(struct locks *locks, int dir_fd, const struct dir_lock **ret)
 	}
 	if (locks->n == JANITOR_DIRS_MAX)
 		return -E2BIG;
-	*lock = (struct dir_lock){ .dev = st.st_dev, .ino = st.st_ino, .fd = -1 };
+	*lock = (struct dir_lock){ .dev = st.st_dev, .ino = st.st_ino, .fd = -1, .shared_fd = -1 };
 	snprintf(lock->name, sizeof(lock->name), "%llx-%llx", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);
 	r = take(locks, lock);
 	if (r < 0)
 		return r;
+	if (st.st_mode & 022) {
+		lock->shared_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		(void)flock(lock->shared_fd, LOCK_SH | LOCK_NB);
+	}
 	locks->n++;
 	*ret = lock;
 	return 0;
@@ -173,16 +177,18 @@ int locks_take(struct locks *locks, int dir_fd, const struct dir_lock **ret)
  */
 bool locks_is_alone(const struct dir_lock *lock)
 {
-	if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0)
+	if (locks_is_last(lock))
 		return true;
 	for (int i = 0; i < TRIES && flock(lock->fd, LOCK_SH | LOCK_NB) < 0; i++)
 		usleep(PAUSE_US);
+	(void)flock(lock->shared_fd, LOCK_SH | LOCK_NB);
 	return false;
 }
 
 bool locks_is_last(const struct dir_lock *lock)
 {
-	return flock(lock->fd, LOCK_EX | LOCK_NB) == 0;
+	return flock(lock->fd, LOCK_EX | LOCK_NB) == 0 &&
+	       (lock->shared_fd < 0 || flock(lock->shared_fd, LOCK_EX | LOCK_NB) == 0);
 }
 
 void locks_close(struct locks *locks)
@@ -192,11 +198,13 @@ void locks_close(struct locks *locks)
 	for (size_t i = 0; i < locks->n; i++) {
 		const struct dir_lock *lock = &locks->v[i];
 
-		if (locks_is_last(lock))
+		if (flock(lock->fd, LOCK_EX | LOCK_NB) == 0)
 			unlinkat(locks->fd, lock->name, 0);
 		/* Closing does not unlock: the janitor has the same open file. */
 		flock(lock->fd, LOCK_UN);
 		close(lock->fd);
+		if (lock->shared_fd >= 0)
+			close(lock->shared_fd);
 	}
 	close(locks->fd);
 	free(locks);

@@ -5,7 +5,9 @@
  * A run takes a shared lock for each directory in which it reserves names or looks after a
  * repository; who has it alone is the last one there. The locks are files in a directory that only
  * this user can open. They are not on the directories themselves, since everybody who can read one
- * could lock it, and so keep runs from starting or from tidying up.
+ * could lock it, and so keep runs from starting or from tidying up. Only where other users may
+ * write (/var/tmp), and so have runs of their own, is the directory locked as well: that keeps the
+ * last run of several users from being disturbed, and can keep none from starting.
  */
 #ifndef LAUNCH_LOCKS_H
 #define LAUNCH_LOCKS_H
@@ -24,6 +26,7 @@ struct dir_lock {
 	dev_t dev; /* of the directory */
 	ino_t ino;
 	int fd;		       /* the lock's file, shared with the janitor */
+	int shared_fd;	       /* the directory, locked itself, if other users may write to it */
 	struct timespec since; /* when the first run began of those that overlap with this one */
 	char name[JANITOR_LOCK_MAX];
 };

@@ -107,7 +107,8 @@ static void remove_placeholder(struct reserved_name *name)
 	struct stat st;
 
 	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    is_placeholder(&st) && (name->is_made || st.st_uid == geteuid()))
+	    is_placeholder(&st) &&
+	    (name->is_made || st.st_uid == geteuid() || name->lock->shared_fd >= 0))
 		unlinkat(name->dir_fd, name->name, 0);
 	name->is_held = false;
 }

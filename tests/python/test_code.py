@@ -177,7 +177,7 @@ def test_memory_and_processes_are_limited():
         ("cat /home/somebody/data.csv", ["not visible", "fs_read", "--read"]),
         (
             "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'",
-            ["Probably", "network", "net_allow", "--net-allow"],
+            ["Refused", "network", "net_allow", "--net-allow"],
         ),
         ("exit 5", ["exit code 5", "command's own", "no network", "net_allow", "--net-allow"]),
         ("echo oops >&2; exit 6", ["exit code 6", "command's own"]),

@@ -9,7 +9,7 @@ import os
 import shutil
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _cordon, store
@@ -81,8 +81,14 @@ class Viewer:
             unneeded = ("commands", "limits.disk") if settings.persist else ("commands",)
             doc = {k: v for k, v in settings.policy.effective().items() if k not in unneeded}
             native = from_document(doc).native(settings.base_dir)
-            view = self._common = self.plan(native, "/bin/sh")
+            view = self._common = self._with_owner(self.plan(native, "/bin/sh"), doc)
         return view
+
+    def _with_owner(self, view: View, doc: Mapping[str, Any]) -> View:
+        """With a private directory root's runs at level landlock keep root's id."""
+        if not self._settings.persist or view.level != "landlock" or "user" in doc:
+            return view
+        return replace(view, host_uid=os.geteuid(), host_gid=os.getegid())
 
     def make_workdir(self) -> None:
         """Makes the working directory on the host if it is missing."""
