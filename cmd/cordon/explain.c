@@ -74,7 +74,7 @@ static void explain_one_aside(const struct cordon_denial *d)
 	strbuf_done(&sb);
 }
 
-/* Not: given up because nobody read it. */
+/* Cut at the limit, which is something other than output that was not read in time. */
 static int is_cut(const struct cordon_output *out)
 {
 	return out->truncated && out->write_errno != ETIMEDOUT;
@@ -86,7 +86,7 @@ static int is_sentence(const char *target)
 	return strncmp(target, "the file system ", 16) == 0;
 }
 
-/* A limit of which nobody saw that it was reached: says so, and returns 1. */
+/* Returns 1 for a limit that was not seen to be reached but may have been, and says so. */
 static int explain_maybe(const struct cordon_denial *d)
 {
 	static const char maybe[] = " (may have been reached)";

@@ -37,7 +37,7 @@ static int path_of(int fd, char ret[PATH_MAX])
 	return 0;
 }
 
-/* In the host's /proc nobody makes links. */
+/* All links in /proc are the kernel's. */
 static bool is_on_proc(int fd)
 {
 	struct statfs fs;

@@ -369,7 +369,7 @@ static void deny_disk(struct cordon_run *run, int64_t limit)
 		   arena_printf(a, "--disk %s", units_format_size(limit * 2, more)));
 }
 
-/* Nobody saw it; the figures only allow it, and the command failed. */
+/* It was not seen, but the figures allow it and the command failed. */
 #define MAYBE " (may have been reached)"
 
 static int has_failed(const struct cordon_result *res)

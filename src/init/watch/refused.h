@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel refuses by itself (tasks, room in the private directories), it tells nobody but
- * the program that asked. This says what was seen of it, and what may have happened unseen.
+ * When the kernel refuses a task or room in a private directory, only the program that asked is
+ * told. This keeps what init sees of it, and what may have happened between two looks.
  */
 #ifndef INIT_WATCH_REFUSED_H
 #define INIT_WATCH_REFUSED_H
