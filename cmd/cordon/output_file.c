@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/path.h"
 
 #define LINKS_MAX 40 /* as in the kernel */
 
@@ -110,29 +111,13 @@ static int follow(struct way *w, int link_fd, const char *name, const struct sta
 	return 0;
 }
 
-/* The first name of what is left. 1; 0 = there is none. */
-static int next_name(struct way *w, char name[NAME_MAX + 1])
-{
-	const char *s = w->rest + strspn(w->rest, "/");
-	size_t len = strcspn(s, "/");
-
-	if (len == 0)
-		return 0;
-	if (len > NAME_MAX)
-		return -ENAMETOOLONG;
-	memcpy(name, s, len);
-	name[len] = '\0';
-	memmove(w->rest, s + len, strlen(s + len) + 1);
-	return 1;
-}
-
 static int walk(struct way *w)
 {
 	char name[NAME_MAX + 1];
 	struct stat st;
 	int fd, r;
 
-	while ((r = next_name(w, name)) > 0) {
+	while ((r = path_take_name(w->rest, name)) > 0) {
 		fd = openat(w->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 		if (fd < 0)
 			return -errno;

@@ -115,3 +115,18 @@ size_t path_dir_len(const char *path)
 		return 0;
 	return slash == path ? 1 : (size_t)(slash - path);
 }
+
+int path_take_name(char *rest, char name[NAME_MAX + 1])
+{
+	const char *s = rest + strspn(rest, "/");
+	size_t len = strcspn(s, "/");
+
+	if (len == 0)
+		return 0;
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	memcpy(name, s, len);
+	name[len] = '\0';
+	memmove(rest, s + len, strlen(s + len) + 1);
+	return 1;
+}

@@ -8,6 +8,7 @@
 #ifndef BASE_PATH_H
 #define BASE_PATH_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -30,5 +31,8 @@ bool path_has_dotdot(const char *path);
 
 /* Length of the directory part of @path: "/a/b" -> 2, "/a" -> 1 ("/"), "a" -> 0 (none). */
 size_t path_dir_len(const char *path);
+
+/* Takes the first name off the front of @rest: 1, 0 = there is none, or -ENAMETOOLONG. */
+int path_take_name(char *rest, char name[NAME_MAX + 1]);
 
 #endif

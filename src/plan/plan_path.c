@@ -107,23 +107,6 @@ struct walk {
 	bool is_st_valid; /* the last stat() is that of cur */
 };
 
-/* Takes the first name off walk->rest. */
-static int next_name(struct walk *w, char name[NAME_MAX + 1])
-{
-	const char *s = w->rest + strspn(w->rest, "/");
-	size_t len = strcspn(s, "/");
-
-	if (len == 0)
-		return 0;
-	if (len > NAME_MAX)
-		return -ENAMETOOLONG;
-	memcpy(name, s, len);
-	name[len] = '\0';
-	s += len;
-	memmove(w->rest, s, strlen(s) + 1);
-	return 1;
-}
-
 static void cut_last(struct walk *w)
 {
 	w->is_st_valid = false;
@@ -256,7 +239,7 @@ int plan_resolve(struct build *b, const char *path, struct resolved *ret)
 		return -ENAMETOOLONG;
 	memcpy(w.rest, path, len + 1);
 	do {
-		r = next_name(&w, name);
+		r = path_take_name(w.rest, name);
 		if (r <= 0)
 			break;
 		r = walk_name(b, &w, name, ret);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <string.h>
 
 #include "base/path.h"
 #include "tap.h"
@@ -73,6 +74,22 @@ static void test_within(void)
 			  "within '%s' '%s'", rows[i].parent, rows[i].child);
 }
 
+static void test_take_name(void)
+{
+	char rest[NAME_MAX + 32] = "//a/../b/", name[NAME_MAX + 1];
+
+	CHECK_INT(path_take_name(rest, name), 1);
+	CHECK_STR(name, "a");
+	CHECK_INT(path_take_name(rest, name), 1);
+	CHECK_STR(name, "..");
+	CHECK_INT(path_take_name(rest, name), 1);
+	CHECK_STR(name, "b");
+	CHECK_INT(path_take_name(rest, name), 0);
+	memset(rest, 'x', NAME_MAX + 1);
+	rest[NAME_MAX + 1] = '\0';
+	CHECK_INT(path_take_name(rest, name), -ENAMETOOLONG);
+}
+
 static void test_parts(void)
 {
 	CHECK(path_has_dotdot(".."));
@@ -86,4 +103,4 @@ static void test_parts(void)
 	CHECK_INT(path_dir_len("a/b"), 1);
 }
 
-TAP_MAIN(test_normalise, test_within, test_parts)
+TAP_MAIN(test_normalise, test_within, test_take_name, test_parts)
