@@ -75,27 +75,52 @@ static int list(struct search *s, const char *path, int fd)
 	return r;
 }
 
+/*
+ * @path cannot be reached. If the directory that closes the way was changed, the run may have done
+ * that to keep us from looking; one that was closed before is no concern of git's either.
+ */
+static int check_closed(const struct git_replaced *f, const char *path)
+{
+	char above[PATH_MAX];
+	struct stat st;
+	size_t len = strlen(path);
+
+	if (len >= sizeof(above))
+		return 0; /* too long for git as well */
+	memcpy(above, path, len + 1);
+	while (fstatat(f->work_fd, len ? above : ".", &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != EACCES || len == 0)
+			return -errno;
+		while (len > 0 && above[len] != '/')
+			len--;
+		above[len] = '\0';
+	}
+	return git_is_later(&f->since, &st.st_ctim) ? 0 : -EACCES;
+}
+
 static int look_into(struct search *s, const char *path)
 {
 	const struct git_replaced *f = s->find;
+	const char *name = *path ? path : ".";
 	struct stat st;
 	int fd, r;
 
 	r = git_count_step(f->effort);
-	if (r < 0 || !f->is_in_reach(f->ctx, path) ||
-	    fstatat(f->work_fd, *path ? path : ".", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISDIR(st.st_mode) || git_is_later(&f->since, &st.st_ctim))
+	if (r < 0 || !f->is_in_reach(f->ctx, path))
 		return r;
-	fd = git_open_path(f->work_fd, *path ? path : ".", O_DIRECTORY | O_NOFOLLOW,
-			   NEITHER_LINKS_NOR_OUT);
-	/* What is gone, behind a link or closed to us is no concern of git's either. */
+	if (fstatat(f->work_fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == EACCES ? check_closed(f, path) : 0;
+	if (!S_ISDIR(st.st_mode) || git_is_later(&f->since, &st.st_ctim))
+		return 0;
+	fd = git_open_path(f->work_fd, name, O_DIRECTORY | O_NOFOLLOW, NEITHER_LINKS_NOR_OUT);
+	/* What is gone or behind a link is no concern of git's either. */
 	if (fd < 0)
-		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -EACCES ? 0 : fd;
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? 0 : fd;
 	r = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	close(fd);
 	if (r < 0)
-		return errno == EACCES ? 0 : -errno;
-	return list(s, path, r);
+		r = -errno;
+	close(fd);
+	return r < 0 ? r : list(s, path, r);
 }
 
 static int check_file(void *ctx, const char *path, size_t len)

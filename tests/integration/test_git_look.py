@@ -114,6 +114,9 @@ REPLACED = {
     "a file that was moved": "evil e; mv file away; mv e file",
     "a directory that was moved": "mkdir x; evil x/deep; mv sub y; mv x sub",
     "a file of a repository inside": "rm own/inner; evil own/inner",
+    "a file in a closed directory": "rm sub/deep; evil sub/deep; chmod 0 sub",
+    "a file in one that cannot be listed": "rm sub/deep; evil sub/deep; chmod 311 sub",
+    "a file below a closed directory": "rm sub/sub/deep; evil sub/sub/deep; chmod 0 sub",
 }
 
 
@@ -121,8 +124,9 @@ REPLACED = {
 @pytest.mark.parametrize("how", REPLACED)
 def test_a_file_that_became_a_repository(me, repo, how, where):
     """`git status` does not enter it, but what is added then is a repository that git enters."""
-    me.mkdir("work/sub")
-    me.write(repo / "sub/deep", "one\n")
+    for sub in ("sub", "sub/sub"):
+        me.mkdir(f"work/{sub}")
+        me.write(repo / sub / "deep", "one\n")
     git(me, "init", "-q", "own", check=True)
     me.write(repo / "own/inner", "one\n")
     for top in (repo / "own", repo):
@@ -130,6 +134,7 @@ def test_a_file_that_became_a_repository(me, repo, how, where):
         git(me, "-C", str(top), "commit", "-qm", "more", check=True)
     mark = me.out / "canary"
     do(me, where, EVIL.format(mark=mark) + REPLACED[how])
+    os.chmod(repo / "sub", 0o755)
     for top in (repo / "own", repo):
         git(me, "-C", str(top), "add", "-u")
         git(me, "-C", str(top), "status")
