@@ -45,7 +45,7 @@ fi
 # The wheel, once: again only if something it is made of has changed.
 wheel() {
 	local made
-	made=$(find build/python/dist -name 'cordon-*.whl' 2>/dev/null | head -n 1)
+	made=$(find build/python/dist -name 'pycordon-*.whl' 2>/dev/null | head -n 1)
 	if [ -n "$made" ] && [ -z "$(find src include cmd man bindings meson.build meson_options.txt \
 		pyproject.toml tools/wheel.sh -newer "$made" -type f ! -name '*.pyc' -print -quit)" ]; then
 		echo "$made"
@@ -57,11 +57,13 @@ wheel() {
 # environment NAME: the virtual environment, made again when its requirements have changed
 environment() {
 	local dir=$base/$1
+	# Made when the package still was called `cordon`: both would be found.
+	[ ! -f "$dir/cordon.whl" ] || rm -rf "$dir"
 	PYTHON=$python tools/venv.sh "$dir" "tests/adapters/$1/requirements.txt" || return
-	if ! cmp -s "$made" "$dir/cordon.whl"; then
+	if ! cmp -s "$made" "$dir/pycordon.whl"; then
 		"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
 			--force-reinstall --no-deps "$made" </dev/null || return
-		cp "$made" "$dir/cordon.whl"
+		cp "$made" "$dir/pycordon.whl"
 	fi
 }
 

@@ -21,14 +21,14 @@ if ! PATH=$tools:$PATH "$tools/python" -m pip wheel --quiet --disable-pip-versio
 	grep -vE "Compiling C object|supports arguments|found: YES" $log >&2
 	exit 1
 fi
-raw=$(echo $out/raw/cordon-*.whl)
+raw=$(echo $out/raw/pycordon-*.whl)
 
 # The oldest C library that will do is the newest symbol version in use.
 rm -rf $out/unpacked
 mkdir $out/unpacked
 (cd $out/unpacked && "$tools/python" -m zipfile -e "../../../$raw" .)
-extension=$out/unpacked/cordon/_cordon.abi3.so
-command=$out/unpacked/cordon/bin/cordon
+extension=$out/unpacked/pycordon/_cordon.abi3.so
+command=$out/unpacked/pycordon/bin/cordon
 glibc=$(objdump -T $extension | grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
 if foreign=$(objdump -p $extension | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^lib(c|m|pthread)\.so\.[0-9]+$'); then
 	echo "wheel: the extension needs libraries that not every machine has: $foreign" >&2

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An AG2 agent whose shell and code tools run in Cordon. Needs no model service: it is scripted.
 
-    pip install cordon ag2
+    pip install pycordon ag2
     python ag2_agent.py
 """
 
@@ -13,13 +13,13 @@ from ag2.events import ToolCallEvent
 from ag2.testing import TestConfig
 from ag2.tools import SandboxCodeTool, SandboxShellTool
 
-from cordon.adapters.ag2 import CordonEnvironment
+from pycordon.adapters.ag2 import CordonEnvironment
 
 FIBONACCI = "a, b = 0, 1\nfor _ in range(30):\n    a, b = b, a + b\nprint(a)"
 SCRIPT = [
     ToolCallEvent("run_code", arguments=json.dumps({"code": FIBONACCI, "language": "python"})),
     ToolCallEvent("run_shell_command", arguments=json.dumps({"command": "cat ~/.ssh/id_ed25519"})),
-    "The 30th Fibonacci number is 832040, and there are no keys in the sandbox.",
+    "The 30th Fibonacci number is above, and there are no keys in the sandbox.",
 ]
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Microsoft Agent Framework agent whose shell runs in Cordon. Needs no model service: it is scripted.
 
-    pip install cordon agent-framework-core
+    pip install pycordon agent-framework-core
     pip install --pre agent-framework-tools
     python agent_framework_agent.py
 """
@@ -18,7 +18,7 @@ from agent_framework import (
     Message,
 )
 
-from cordon.adapters.agent_framework import CordonShellExecutor
+from pycordon.adapters.agent_framework import CordonShellExecutor
 
 SCRIPT = [
     "python3 -c 'exec(\"a, b = 0, 1\\nfor _ in range(30): a, b = b, a + b\\nprint(a)\")'",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An AutoGen agent whose code runs in Cordon. Needs no model service: the model is scripted.
 
-    pip install cordon autogen-agentchat autogen-ext
+    pip install pycordon autogen-agentchat autogen-ext
     python autogen_agent.py
 """
 
@@ -12,11 +12,11 @@ from autogen_agentchat.agents import CodeExecutorAgent
 from autogen_agentchat.ui import Console
 from autogen_ext.models.replay import ReplayChatCompletionClient
 
-from cordon.adapters.autogen import CordonCommandLineCodeExecutor
+from pycordon.adapters.autogen import CordonCommandLineCodeExecutor
 
 SCRIPT = [
     "```python\na, b = 0, 1\nfor _ in range(30):\n    a, b = b, a + b\nprint(a)\n```",
-    "The 30th Fibonacci number is 832040.",
+    "The 30th Fibonacci number is above.",
     "```sh\ncat ~/.ssh/id_ed25519 || echo 'there is no such file here'\n```",
     "There are no keys in the sandbox.",
 ]

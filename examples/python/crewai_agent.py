@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A CrewAI agent whose code runs in Cordon. Needs no model service: the model is scripted.
 
-    pip install cordon crewai
+    pip install pycordon crewai
     python crewai_agent.py
 """
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from crewai import Agent, BaseLLM, Crew, Task
 
-from cordon.adapters.crewai import CordonCodeInterpreterTool
+from pycordon.adapters.crewai import CordonCodeInterpreterTool
 
 FIBONACCI = "a, b = 0, 1\nfor _ in range(30):\n    a, b = b, a + b\nprint(a)"
 KEYS = "import pathlib\nprint(pathlib.Path('~/.ssh/id_ed25519').expanduser().read_text())"
@@ -27,7 +27,8 @@ class ScriptedModel(BaseLLM):
     script: list[str]
 
     def call(self, messages: Any, *args: Any, **kwargs: Any) -> str:
-        print(str(messages[-1]["content"]).rpartition("Observation:")[2].strip(), "\n---")
+        said = [str(m["content"]) for m in messages[2:] if "Observation:" in str(m["content"])]
+        print(said[-1].rpartition("Observation:")[2].strip() if said else "asked", "\n---")
         return self.script.pop(0)
 
     def supports_function_calling(self) -> bool:
@@ -37,7 +38,7 @@ class ScriptedModel(BaseLLM):
 script = [
     action(FIBONACCI),
     action(KEYS),
-    "Thought: done\nFinal Answer: It is 832040, and there are no keys in the sandbox.",
+    "Thought: done\nFinal Answer: The number is above, and there are no keys in the sandbox.",
 ]
 agent = Agent(
     role="Analyst",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Google ADK agents whose code and commands run in sandboxes. Runs offline, with a scripted model.
 
-    pip install cordon google-adk
+    pip install pycordon google-adk
     python google_adk_agent.py
 
 With a real model: `model="gemini-2.5-flash"` instead of Scripted(...).
@@ -15,7 +15,7 @@ from google.adk.runners import InMemoryRunner
 from google.adk.tools.environment import EnvironmentToolset
 from google.genai import types
 
-from cordon.adapters.google_adk import CordonCodeExecutor, CordonEnvironment
+from pycordon.adapters.google_adk import CordonCodeExecutor, CordonEnvironment
 
 
 class Scripted(BaseLlm):

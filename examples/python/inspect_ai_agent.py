@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Inspect evaluation whose samples run in sandboxes. Runs offline, with a scripted model.
 
-    pip install cordon inspect-ai
+    pip install pycordon inspect-ai
     python inspect_ai_agent.py
 
 With a real model: `eval(add_up(), model="anthropic/claude-sonnet-4-5")`, or on the command line
@@ -18,7 +18,7 @@ from inspect_ai.solver import generate, use_tools
 from inspect_ai.tool import bash, python
 from inspect_ai.util import SandboxEnvironmentSpec
 
-from cordon.adapters.inspect_ai import CordonConfig
+from pycordon.adapters.inspect_ai import CordonConfig
 
 
 @task

@@ -12,7 +12,7 @@ from langchain.agents import create_agent
 from langchain_core.language_models import GenericFakeChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
 
-from cordon.adapters.langchain import CordonSandbox, code_tool
+from pycordon.adapters.langchain import CordonSandbox, code_tool
 
 PROGRAM = """
 import pathlib

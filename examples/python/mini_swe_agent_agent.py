@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """mini-swe-agent, working on a repository in a sandbox. Runs offline, with a scripted model.
 
-    pip install cordon mini-swe-agent
+    pip install pycordon mini-swe-agent
     python mini_swe_agent_agent.py
 
 For real, no code is needed: `mini -c mini.yaml -c environment.yaml` with this environment.yaml:
 
     environment:
-      environment_class: cordon.adapters.mini_swe_agent.CordonEnvironment
+      environment_class: pycordon.adapters.mini_swe_agent.CordonEnvironment
       max_memory_mb: 2048
 """
 
@@ -35,7 +35,7 @@ def main():
         Path(repository, "add.py").write_text("def add(a, b):\n    return a - b\n\n\nprint(add(1, 2))\n")
         environment = get_environment(
             {
-                "environment_class": "cordon.adapters.mini_swe_agent.CordonEnvironment",
+                "environment_class": "pycordon.adapters.mini_swe_agent.CordonEnvironment",
                 "cwd": repository,
                 "max_memory_mb": 2048,
             }

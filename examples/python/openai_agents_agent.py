@@ -10,7 +10,7 @@ from agents import Agent, RunConfig, Runner, function_tool, set_tracing_disabled
 from agents.sandbox import SandboxAgent, SandboxRunConfig
 from agents.testing import ScriptedModel, assistant_message, function_call
 
-from cordon.adapters.openai_agents import CordonSandboxClient, functions_for
+from pycordon.adapters.openai_agents import CordonSandboxClient, functions_for
 
 PROGRAM = """
 import pathlib

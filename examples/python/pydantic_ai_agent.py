@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Pydantic AI agent whose tools work in a sandbox. Runs offline, with a scripted model.
 
-    pip install cordon pydantic-ai-slim
+    pip install pycordon pydantic-ai-slim
     python pydantic_ai_agent.py
 
 With a real model: `model = "anthropic:claude-sonnet-4-5"` instead of the FunctionModel.
@@ -13,7 +13,7 @@ from pydantic_ai import Agent, RunContext
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
-from cordon.adapters.pydantic_ai import CordonWorkspace, CordonWorkspaceBackend
+from pycordon.adapters.pydantic_ai import CordonWorkspace, CordonWorkspaceBackend
 
 COMMANDS = [
     "echo 'print(sum(range(10)))' > sum.py && python3 sum.py",

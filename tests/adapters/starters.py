@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-import cordon
+import pycordon
 
 ANSWER = "It is 832040, and its square root is 912.1622662662603."
 LOOSE = '''
@@ -28,7 +28,7 @@ QUIET = {
 def make(framework, directory):
     """The project; its requirements have to be what the adapter is tested with."""
     project = directory / "starter"
-    subprocess.run([cordon.command(), "new", framework, str(project)], check=True, timeout=60)
+    subprocess.run([pycordon.command(), "new", framework, str(project)], check=True, timeout=60)
     return project
 
 
@@ -49,7 +49,7 @@ def check_project(framework, directory, tested):
     own = dict(line.split("==") for line in (project / "requirements.txt").read_text().split())
     pins = dict(line.split("==") for line in tested.read_text().split() if "==" in line)
     names = {name.partition("[")[0]: version for name, version in own.items()}
-    assert names.pop("cordon") == cordon.__version__
+    assert names.pop("pycordon") == pycordon.__version__
     shared = set(names) & set(pins)
     assert shared and {name: names[name] for name in shared} == {name: pins[name] for name in shared}
     status, out = run(project, "agent.py")

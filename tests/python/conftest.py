@@ -2,7 +2,7 @@
 """The tests of the Python package: they use it as a program would, in this process, as the user that
 runs pytest (root or an ordinary user).
 
-`cordon` is whatever the interpreter imports: an installed wheel, or a directory in PYTHONPATH.
+`pycordon` is whatever the interpreter imports: an installed wheel, or a directory in PYTHONPATH.
 """
 
 import os
@@ -12,7 +12,7 @@ import textwrap
 
 import pytest
 
-import cordon
+import pycordon
 from pylib import ceiling
 
 @pytest.fixture(autouse=True)
@@ -30,13 +30,23 @@ def place(tmp_path, monkeypatch):
 def sandboxes(place):
     """Ids of the sandboxes whose files exist."""
     base = place / "state" / "cordon" / "sandboxes"
-    return lambda: sorted(os.listdir(base)) if base.exists() else []
+    return lambda: [name for name in left_in(base) if not name.startswith(".c")]
+
+
+@pytest.fixture
+def left(place):
+    """The same, and places of code."""
+    return lambda: left_in(place / "state" / "cordon" / "sandboxes")
+
+
+def left_in(base):
+    return sorted(os.listdir(base)) if base.exists() else []
 
 
 @pytest.fixture
 def box():
     """A sandbox with a private working directory."""
-    with cordon.Sandbox(workdir=True) as made:
+    with pycordon.Sandbox(workdir=True) as made:
         yield made
 
 
@@ -44,7 +54,7 @@ def box():
 def host(place):
     """Runs Python code in a process of its own, with this interpreter and its environment."""
 
-    package = os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__)))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(pycordon.__file__)))
     env = {**os.environ, "PYTHONPATH": package}
 
     def run(code, *args, check=True, **options):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of the extension share. They drive `cordon._cordon` itself, without the package."""
+"""What the tests of the extension share. They drive `pycordon._cordon` itself, without the package."""
 
 import json
 import os
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 
-from cordon import _cordon
+from pycordon import _cordon
 
 ENV = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8"}
 PATIENCE = 60 * float(os.environ.get("CORDON_TEST_SLOW", "1"))  # a ceiling, never a wait
@@ -39,7 +39,7 @@ def sh(launcher, script, made=None, **options):
 
 def script(code, *args, timeout=PATIENCE, **options):
     """Runs Python code in a process of its own, with this interpreter; its output as text."""
-    head = "import os, signal, sys, threading, time\nfrom cordon import _cordon\n"
+    head = "import os, signal, sys, threading, time\nfrom pycordon import _cordon\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code, *map(str, args)],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -7,8 +7,8 @@ import math
 
 import pytest
 
-import cordon
-from cordon import Policy, Sandbox, SandboxConfig, keys
+import pycordon
+from pycordon import Policy, Sandbox, SandboxConfig, _keys
 
 SETTINGS = [
     (lambda: Sandbox(5), "of type int"),
@@ -16,14 +16,26 @@ SETTINGS = [
     (lambda: Sandbox(max_procs=math.inf), "max_procs"),
     (lambda: Sandbox(max_cpu_percent=math.inf), "max_cpu_percent"),
     (lambda: Sandbox(network_enabled="yes"), "True or False"),
-    (lambda: Sandbox(memory="12Q"), "unknown unit 'Q'"),
+    (lambda: Sandbox(network_enabled=10**400), "True or False"),
+    (lambda: Policy("\ud800"), "unknown preset"),
+    (lambda: Policy("agent\0"), "did you mean 'agent'?"),
+    (lambda: Sandbox(limits_memory="12Q"), "unknown unit 'Q'"),
     (lambda: Policy.from_json(5), "JSON text"),
     (lambda: Policy.from_dict(5), "dict"),
     (lambda: Policy().tightens(5), "Policy is needed"),
-    (lambda: cordon.confine(5), "of type int"),
+    (lambda: pycordon.confine(5), "of type int"),
     (lambda: Sandbox(workdri=True), "did you mean 'workdir'?"),
     (lambda: Sandbox(stdin="x"), "argument of run()"),
     (lambda: Sandbox(policy="python"), "first argument of Sandbox()"),
+    (lambda: pycordon.run("true", policy="python"), "the second of pycordon.run()"),
+    (lambda: Sandbox(timeout=5), "for all runs of a sandbox: max_execution_seconds"),
+    (lambda: Sandbox(memory="64M"), "did you mean 'limits_memory'?"),
+    (lambda: Sandbox(cpus=1), "did you mean 'limits_cpu'?"),
+    (lambda: Sandbox().run("true", procs=3), "did you mean 'limits_procs'?"),
+    (lambda: Sandbox().run("true", timeout=10**400), "timeout: the number is too large"),
+    (lambda: Sandbox().run("true", timeout=-0.5), "timeout: -0.5 is no duration"),
+    (lambda: Sandbox().run("true", max_output=1e308), "max_output: the number is too large"),
+    (lambda: Sandbox().run("true", max_output=b"1"), "max_output: a number is needed"),
     (lambda: Sandbox().run("true", std_in="x"), "did you mean 'stdin'?"),
     (lambda: Sandbox().run("true", workdir="."), "argument of Sandbox()"),
     (lambda: Sandbox().popen("true", stdin="x"), "argument of run()"),
@@ -37,8 +49,7 @@ USES = [
     (lambda s: Sandbox(id=5), "no sandbox's id"),
     (lambda s: Sandbox(env=["A=1"]), "env: a dict"),
     (lambda s: Sandbox.attach(5), "no sandbox's id"),
-    (lambda s: cordon.run("true", orphans="keep"), "orphans"),
-    (lambda s: cordon.run("true", "python", policy="python"), "the same argument"),
+    (lambda s: pycordon.run("true", orphans="keep"), "orphans"),
     (lambda s: s.run(5), "cmd: a string or a list"),
     (lambda s: s.run(None), "cmd: a string or a list"),
     (lambda s: s.run(b"ls"), "cmd: a string or a list"),
@@ -46,6 +57,9 @@ USES = [
     (lambda s: s.run([]), "the command is empty"),
     (lambda s: s.run("a\0b"), "cmd: 'a\\x00b' holds a NUL"),
     (lambda s: s.run("true", shell=5), "shell: a path"),
+    (lambda s: s.run("true", shell=""), "shell: '' is no path"),
+    (lambda s: s.run("true", orphans="9" * 999), "orphans: 'kill' or 'keep' is needed"),
+    (lambda s: s.run("true", stdin=pycordon.Fs), "stdin: bytes, text"),
     (lambda s: s.run("true", stdin=99999), "stdin: 99999"),
     (lambda s: s.run("true", stdin=1.5), "stdin"),
     (lambda s: s.run("true", cwd=5), "cwd: a path"),
@@ -67,9 +81,9 @@ USES = [
     (lambda s: s.wrap([]), "the command is empty"),
     (lambda s: s.wrap(["ls"], env={"A": 5}), "env['A']: a string"),
     (lambda s: s.spawn_popen("ls"), "argv: a list"),
-    (lambda s: cordon.Sandbox(persist="no"), "persist: True or False is needed, not 'no'"),
-    (lambda s: cordon.Sandbox(keep=1), "keep: True or False"),
-    (lambda s: cordon.Sandbox(allow_overrides="no"), "allow_overrides: True or False"),
+    (lambda s: pycordon.Sandbox(persist="no"), "persist: True or False is needed, not 'no'"),
+    (lambda s: pycordon.Sandbox(keep=1), "keep: True or False"),
+    (lambda s: pycordon.Sandbox(allow_overrides="no"), "allow_overrides: True or False"),
     (lambda s: s.expose("x"), "port: a whole number"),
     (lambda s: s.expose(0), "port: 0 is not between 1 and 65535"),
     (lambda s: s.expose(80, 70000), "host_port: 70000"),
@@ -87,10 +101,10 @@ USES = [
     (lambda s: s.files.put(None, "x"), "host_path: a path"),
     (lambda s: s.files.get_many("abc"), "paths: a list"),
     (lambda s: s.files.import_tar(b"junk"), "no tar archive"),
-    (lambda s: cordon.workspaces.open(5), "which: a path"),
-    (lambda s: cordon.workspaces.gc(older_than="x"), "older_than: a whole number"),
-    (lambda s: asyncio.run(cordon.AsyncSandbox().run(5)), "cmd: a string or a list"),
-    (lambda s: asyncio.run(cordon.AsyncSandbox().files.read(5)), "path: a path"),
+    (lambda s: pycordon.workspaces.open(5), "which: a path"),
+    (lambda s: pycordon.workspaces.gc(older_than="x"), "older_than: a whole number"),
+    (lambda s: asyncio.run(pycordon.AsyncSandbox().run(5)), "cmd: a string or a list"),
+    (lambda s: asyncio.run(pycordon.AsyncSandbox().files.read(5)), "path: a path"),
 ]
 
 
@@ -99,26 +113,26 @@ def test_every_argument_is_known_to_those_who_misspell_it():
     for call in (Sandbox, Sandbox.run, Sandbox.run_code):
         found = inspect.signature(call).parameters.values()
         taken |= {p.name for p in found if p.kind == p.KEYWORD_ONLY}
-    settings = {*keys.names(), *keys.GROUPS}
-    assert taken - settings <= set(keys.ARGUMENTS) <= taken | {"language", "cwd"}
+    settings = {*_keys.names(), *_keys.GROUPS}
+    assert taken - settings <= set(_keys.ARGUMENTS) <= taken | {"language", "cwd"}
 
 
 def complaint(error):
     text = str(error)
-    assert "\n" not in text and "policy:1:" not in text
+    assert "\n" not in text and "policy:1:" not in text and len(text) < 400
     return text
 
 
 @pytest.mark.parametrize("wrong, words", SETTINGS)
 def test_wrong_settings(wrong, words):
-    with pytest.raises(cordon.PolicyError) as caught:
+    with pytest.raises(pycordon.PolicyError) as caught:
         wrong()
     assert words in complaint(caught.value)
 
 
 @pytest.mark.parametrize("wrong, words", USES)
 def test_wrong_arguments(box, wrong, words):
-    with pytest.raises(cordon.UsageError) as caught:
+    with pytest.raises(pycordon.UsageError) as caught:
         wrong(box)
     assert words in complaint(caught.value)
 
@@ -131,13 +145,13 @@ def test_wrong_arguments_of_a_process(box):
             lambda: process.signal(999),
             lambda: process.resize(0, 0),
         ):
-            with pytest.raises(cordon.UsageError) as caught:
+            with pytest.raises(pycordon.UsageError) as caught:
                 wrong()
             complaint(caught.value)
 
 
 def test_a_single_path_is_one_path_not_its_letters(tmp_path):
-    config = SandboxConfig(writable_paths=str(tmp_path), readable_paths="/usr/share")
+    config = SandboxConfig(writable_paths=str(tmp_path), fs_read="/usr/share")
     assert config.policy().get("fs_write") == [str(tmp_path)]
     assert config.policy().get("fs_read") == ["/usr/share"]
     assert SandboxConfig(net_allow="example.com:443").policy().get("net_allow") == ["example.com:443"]
@@ -147,7 +161,7 @@ def test_a_workdir_that_cannot_be(tmp_path):
     taken = tmp_path / "file"
     taken.write_text("")
     for path in (taken, taken / "below"):
-        with pytest.raises(cordon.PathError) as caught:
+        with pytest.raises(pycordon.PathError) as caught:
             Sandbox(workdir=path).run("true")
         assert str(path) in complaint(caught.value)
 
@@ -158,13 +172,9 @@ def test_errors_of_check_are_one_line(box):
         ("exit 4", "exit code 4"),
         ("kill -9 $$", "SIGKILL"),
     ):
-        with pytest.raises(cordon.RunError) as caught:
+        with pytest.raises(pycordon.RunError) as caught:
             box.run(command, check=True)
         assert words in complaint(caught.value)
-
-
-def test_policy_is_config_for_single_runs():
-    assert cordon.run("echo $A", policy={"env": {"set": {"A": "b"}}}).stdout == "b\n"
 
 
 def test_text_that_cannot_be_encoded(box):
@@ -177,6 +187,54 @@ def test_text_that_cannot_be_encoded(box):
         lambda: box.files.write("x", "\ud800"),
         lambda: box.files.read("\ud800"),
     ):
-        with pytest.raises(cordon.UsageError) as caught:
+        with pytest.raises(pycordon.UsageError) as caught:
             wrong()
         assert "\\ud800" in complaint(caught.value)
+
+
+@pytest.mark.parametrize("settings, words", [
+    ({"fs_read": b"/usr"}, "fs_read: a list of strings is needed, not bytes"),
+    ({"fs_read": {"/usr": 1}}, "fs_read: a list of strings is needed, not dict"),
+    ({"net_allow": {"example.com": 443}}, "net_allow: a list of strings is needed, not dict"),
+    ({"commands": bytearray(b"ls")}, "commands: a list of strings is needed, not bytearray"),
+    ({"fs_read": [b"/usr"]}, "fs_read: a string or path is needed, not bytes"),
+    ({"env_set": [("A", "b")]}, "env_set: a dict"),
+    ({"max_memory_mb": 1e308}, "max_memory_mb: the number is too large"),
+    ({"limits_memory": 10**400}, "limits_memory: the number is too large"),
+    ({"limits_wall": 1e300}, "limits_wall: the number is too large"),
+    ({"limits_procs": 10**30}, "limits_procs: the number is too large"),
+    ({"limits_cpu": 1e200}, "limits_cpu: the number is too large"),
+    ({"max_cpu_percent": float("nan")}, "max_cpu_percent: a number is needed"),
+    ({"limits_memory": float("nan")}, "limits_memory: a number is needed"),
+    ({"limits_memory": -1}, "limits_memory"),
+    ({"limits_procs": -3}, "limits.procs"),
+    ({"max_output_bytes": float("-inf")}, "max_output_bytes"),
+])  # fmt: skip
+def test_values_that_are_slips(settings, words):
+    """One line of ours that names the setting, wherever it is given."""
+    for make in (
+        lambda: pycordon.Sandbox(**settings),
+        lambda: pycordon.Policy(**settings),
+        lambda: pycordon.Sandbox().run("true", **settings),
+    ):
+        with pytest.raises(pycordon.CordonError) as caught:
+            make()
+        text = str(caught.value)
+        assert words in text and "\n" not in text and len(text) < 200, text
+
+
+NONSENSE = [
+    b"/usr", {"/usr": 1}, 1e308, 10**400, -(10**400), math.nan, math.inf, object(), [b"x"], [10**400],
+    [None], {1: 2}, "\ud800", ["a\0b"], {"A": "b\0c"}, True, -1, "", [""], [["/usr"]], memoryview(b"x"),
+    "9" * 5000, 2**64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*_keys.names(), *_keys.GROUPS, "network_enabled"])
+def test_whatever_is_given_the_error_is_ours(name):
+    for value in NONSENSE:
+        for make in (Policy, Sandbox):
+            try:
+                make(**{name: value})
+            except pycordon.CordonError as error:
+                assert complaint(error), value

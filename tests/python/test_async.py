@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-import cordon
-from cordon import aio_wait
+import pycordon
+from pycordon import _aio_wait
 from pylib import ceiling
 
 
@@ -17,12 +17,12 @@ def in_loop(coroutine):
 
 
 def test_import_does_not_load_asyncio(host):
-    assert host("import sys, cordon; print('asyncio' in sys.modules)").stdout == "False\n"
+    assert host("import sys, pycordon; print('asyncio' in sys.modules)").stdout == "False\n"
 
 
 def test_run_and_files():
     async def main():
-        async with cordon.AsyncSandbox(workdir=True) as box:
+        async with pycordon.AsyncSandbox(workdir=True) as box:
             got = await box.run("echo out; echo err >&2; exit 3")
             assert (got.stdout, got.stderr, got.returncode) == ("out\n", "err\n", 3)
             assert (await box.run_code("print(6 * 7)")).stdout == "42\n"
@@ -37,12 +37,12 @@ def test_run_and_files():
             with pytest.raises(FileNotFoundError):
                 await box.run("true", cwd="nowhere")
             assert (await box.run(["missing"])).returncode == 127
-            assert (await box.run("sleep 9", timeout=0.2)).timed_out
-            with pytest.raises(cordon.RunError):
+            assert (await box.run("sleep 9", timeout=0.2)).kind == "timeout"
+            with pytest.raises(pycordon.RunError):
                 await box.run("false", check=True)
             await box.restart()
             assert not await box.files.exists("d")
-        with pytest.raises(cordon.ClosedError):
+        with pytest.raises(pycordon.ClosedError):
             await box.run("true")
 
     in_loop(main())
@@ -50,7 +50,7 @@ def test_run_and_files():
 
 def test_stream():
     async def main():
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             got, times = [], []
             async for event in box.stream("echo a; sleep 0.3; echo b >&2"):
                 got.append(event)
@@ -76,7 +76,7 @@ def test_stream():
 
 def test_popen():
     async def main():
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             process = await box.popen("while read x; do echo got $x; done; echo end >&2")
             await process.write("one\n")
             events = process.events()
@@ -114,7 +114,7 @@ def test_cancellation_ends_the_tree_first(tmp_path, how):
     )
 
     async def main():
-        async with cordon.AsyncSandbox(workdir=tmp_path / "w") as box:
+        async with pycordon.AsyncSandbox(workdir=tmp_path / "w") as box:
 
             async def go():
                 if how == "stream":
@@ -147,7 +147,7 @@ def test_cancellation_ends_the_tree_first(tmp_path, how):
 
 def test_cancelled_while_it_is_started():
     async def main():
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             await box.start()
             before = len(os.listdir("/proc/self/fd"))
             for i in range(60):
@@ -165,7 +165,7 @@ def test_cancelled_while_it_is_started():
 
 def test_wait_for_is_a_cancellation():
     async def main():
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             with pytest.raises(asyncio.TimeoutError):
                 await asyncio.wait_for(box.run("sleep 60"), 0.2)
             assert (await box.run("true")).ok
@@ -175,12 +175,12 @@ def test_wait_for_is_a_cancellation():
 
 def test_close_ends_what_runs():
     async def main():
-        box = cordon.AsyncSandbox()
+        box = pycordon.AsyncSandbox()
         task = asyncio.ensure_future(box.run("sleep 60"))
         while not box._engine.runs.live:
             await asyncio.sleep(0.01)
         await box.close()
-        with pytest.raises(cordon.ClosedError):
+        with pytest.raises(pycordon.ClosedError):
             await task
 
     in_loop(main())
@@ -188,7 +188,7 @@ def test_close_ends_what_runs():
 
 def test_many_at_once(monkeypatch):
     async def main():
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             start = time.monotonic()
             got = await asyncio.gather(*[box.run(["sleep", "1"]) for _ in range(200)])
             assert all(r.ok for r in got)
@@ -203,14 +203,14 @@ def test_few_descriptors_only_make_it_wait(host, limit):
         import asyncio, resource, sys
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), hard))
-        import cordon
+        import pycordon
         async def talk(box):
             async with await box.popen("sleep 0.3; cat") as process:
                 await process.write("y")
                 process.close_stdin()
                 assert (await process.wait()).stdout == "y"
         async def main():
-            async with cordon.AsyncSandbox() as box:
+            async with pycordon.AsyncSandbox() as box:
                 got = await asyncio.gather(*[box.run("echo x") for _ in range(150)])
                 assert all(r.stdout == "x\\n" for r in got)
                 files = await asyncio.gather(*[box.files.write(f"/tmp/f{i}", "x") for i in range(60)])
@@ -232,8 +232,8 @@ def test_cancelled_ones_leave_their_place_to_others():
     """In every order: while they wait, when it is just theirs, and while they have it."""
 
     async def main():
-        room = aio_wait.Room(20)
-        slots = {n: aio_wait.Slot(room, n) for n in (10, 20)}
+        room = _aio_wait.Room(20)
+        slots = {n: _aio_wait.Slot(room, n) for n in (10, 20)}
         await slots[10].acquire()
         large = asyncio.create_task(slots[20].acquire())
         small = asyncio.create_task(slots[10].acquire())
@@ -254,7 +254,7 @@ def test_cancelled_ones_leave_their_place_to_others():
 
 
 def test_two_loops_and_one_sandbox():
-    box = cordon.AsyncSandbox()
+    box = pycordon.AsyncSandbox()
 
     async def go():
         return (await box.run("echo x")).stdout
@@ -265,7 +265,7 @@ def test_two_loops_and_one_sandbox():
 
 def test_orphans_keep():
     async def main():
-        async with cordon.AsyncSandbox(workdir=True) as box:
+        async with pycordon.AsyncSandbox(workdir=True) as box:
             got = await box.run("(sleep 0.2; echo x > late) & echo now", orphans="keep")
             assert got.stdout == "now\n"
             end = time.monotonic() + ceiling(20)
@@ -274,3 +274,20 @@ def test_orphans_keep():
                 await asyncio.sleep(0.05)
 
     in_loop(main())
+
+
+def test_waiting_for_output_has_an_end():
+    async def main():
+        async with pycordon.AsyncSandbox() as box, await box.popen("cat; echo over") as process:
+            assert await process.read_available() == []
+            assert await process.read_available(timeout=0.05) == []
+            with pytest.raises(TimeoutError):
+                async for _ in process.events(timeout=0.05):
+                    pass
+            await process.write("a\n")
+            assert await process.read_available(timeout=ceiling(20)) == [("stdout", b"a\n")]
+            process.close_stdin()
+            assert (await process.wait()).stdout == "over\n"
+            assert await process.read_available(timeout=9) == []
+
+    asyncio.run(main())

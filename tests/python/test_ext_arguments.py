@@ -8,7 +8,7 @@ import pickle
 import pytest
 from extlib import ENV, finish
 
-from cordon import _cordon
+from pycordon import _cordon
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ import os
 
 from extlib import finish, script, start
 
-from cordon import _cordon
+from pycordon import _cordon
 
 CHILD = """
 launcher = _cordon.Launcher()

@@ -6,7 +6,7 @@ import sys
 from extlib import script
 
 BODY = '''
-from cordon import _cordon
+from pycordon import _cordon
 launcher = _cordon.Launcher()
 run = launcher.start(_cordon.Policy(), ["/bin/sh", "-c", "echo inner; exit 4"], env={"PATH": "/bin"})
 assert run.wait(20)

@@ -9,7 +9,7 @@ import weakref
 import pytest
 from extlib import ENV, fds, finish, policy, resident_kib, script, sh, start
 
-from cordon import _cordon
+from pycordon import _cordon
 
 
 @pytest.fixture(scope="module")
@@ -138,11 +138,11 @@ def test_nothing_is_left_when_the_module_goes():
         """
 import gc, importlib
 for _ in range(20):
-    for name in [n for n in sys.modules if n.split(".")[0] == "cordon"]:
+    for name in [n for n in sys.modules if n.split(".")[0] == "pycordon"]:
         del sys.modules[name]
     del _cordon
     gc.collect()
-    _cordon = importlib.import_module("cordon._cordon")
+    _cordon = importlib.import_module("pycordon._cordon")
     run = _cordon.Launcher().start(_cordon.Policy(), ["/bin/echo", "1"])
     assert run.wait(20) and run.result()["stdout"] == b"1\\n"
     del run

@@ -11,7 +11,7 @@ import socket
 import pytest
 from extlib import ENV, PATIENCE, finish, policy, receipt, sh, start, until
 
-from cordon import _cordon
+from pycordon import _cordon
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +55,31 @@ def test_result_equals_the_receipt_at_limits(launcher, limits):
         assert got[key] == want[key]
 
 
+def test_result_tells_which_files_are_lost(launcher, tmp_path):
+    write = ["/bin/sh", "-c", "cd; echo 1 >$(printf 'a\\377b'); echo 2 >results.csv"]
+    run = start(launcher, write)
+    got = finish(run)["lost_files"]
+    assert got == receipt(run)["lost_files"] and (got["home"], got["tmp"]) == (2, 0)
+    assert got["example"] in ("a\udcffb", "results.csv") and got["place"] == "home"
+    assert finish(start(launcher, write, private_dir=str(tmp_path / "kept")))["lost_files"] is None
+
+
+def test_the_program_of_a_run_is_not_lost(launcher, tmp_path):
+    code = tmp_path / "code"
+    code.mkdir()
+    for path in (tmp_path, code):
+        path.chmod(0o755)
+    (code / "main.py").write_text("print(1)")
+    got = finish(start(launcher, ["/bin/true"], code_dir=str(code)))
+    assert (got["exit_code"], got["lost_files"]) == (0, None)
+
+
 def test_result_tells_what_was_refused(launcher):
     fill = "head -c 3000000 /dev/zero >/tmp/big; true"
     run = start(launcher, ["/bin/sh", "-c", fill], policy(limits_disk="1MiB"))
     got, want = finish(run), receipt(run)
     assert got["denials"] and got["denials"] == want["denials"]
-    assert set(got["denials"][0]) == {"what", "target", "rule", "fix"}
+    assert set(got["denials"][0]) == {"what", "target", "rule", "fix", "how"}
 
 
 def test_a_command_that_is_not_there(launcher):

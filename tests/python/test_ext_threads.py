@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from extlib import PATIENCE, finish, script, start
 
-from cordon import _cordon
+from pycordon import _cordon
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import threading
 import pytest
 from extlib import ENV, PATIENCE, finish, policy, receipt
 
-from cordon import _cordon
+from pycordon import _cordon
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import time
 
 import pytest
 
-import cordon
-from cordon.filesteps import matching
+import pycordon
+from pycordon._filesteps import matching
 from pylib import ceiling
 
 
@@ -41,7 +41,7 @@ def test_commands_see_what_is_written_and_the_other_way(box):
 
 def test_large_files(box):
     data = os.urandom(1 << 20) * 100
-    with cordon.Sandbox(workdir=True, disk="512M") as big:
+    with pycordon.Sandbox(workdir=True, limits_disk="512M") as big:
         big.files.write("large", data)
         assert big.files.stat("large").size == len(data)
         assert big.files.read("large") == data
@@ -183,7 +183,7 @@ def test_links_never_lead_out(box, tmp_path_factory):
 
 def test_recursive_removal_follows_no_link(tmp_path):
     work = tmp_path / "work"
-    with cordon.Sandbox(workdir=work) as box:
+    with pycordon.Sandbox(workdir=work) as box:
         victim = tmp_path / "work-victim"
         victim.mkdir()
         (victim / "f").write_text("x")
@@ -294,7 +294,7 @@ def test_archives(box, tmp_path):
 
 
 def test_workdir_of_the_host(tmp_path):
-    with cordon.Sandbox(workdir=tmp_path / "work") as box:
+    with pycordon.Sandbox(workdir=tmp_path / "work") as box:
         assert box.host_workdir == tmp_path / "work" and box.workdir == str(tmp_path / "work")
         box.files.write("f", "x")
         assert (tmp_path / "work" / "f").read_text() == "x"
@@ -313,7 +313,7 @@ def test_damaged_archives(box, kind):
         entry.size = 100_000
         tar.addfile(entry, io.BytesIO(os.urandom(entry.size)))
     for bad in (out.getvalue()[:50_000], b""):
-        with pytest.raises(cordon.UsageError, match="damaged|no tar archive"):
+        with pytest.raises(pycordon.UsageError, match="damaged|no tar archive"):
             box.files.import_tar(bad)
     assert box.files.list() == []
 
@@ -326,8 +326,8 @@ def test_a_directory_cannot_be_put(box, tmp_path):
 
 
 def test_limits_for_commands_do_not_bind_files():
-    with cordon.Sandbox(
-        workdir=True, wall="1s", output=100, cpus=0.1, commands=["true"], procs=1
+    with pycordon.Sandbox(
+        workdir=True, limits_wall="1s", limits_output=100, limits_cpu=0.1, commands=["true"], limits_procs=1
     ) as box:
         box.files.write("f", b"x" * 5_000_000)
         assert len(box.files.read("f")) == 5_000_000
@@ -352,15 +352,15 @@ def test_many_threads(box):
 
 
 def test_without_persist(tmp_path):
-    box = cordon.Sandbox(workdir=tmp_path / "w", persist=False)
+    box = pycordon.Sandbox(workdir=tmp_path / "w", persist=False)
     box.files.write("f", "x")
     assert (tmp_path / "w" / "f").read_text() == "x"
 
 
-@pytest.mark.parametrize("settings, size", [({"disk": "1M"}, "9M"), ({}, "260M")])
+@pytest.mark.parametrize("settings, size", [({"limits_disk": "1M"}, "9M"), ({}, "260M")])
 def test_a_sandbox_that_is_too_full_can_be_read_and_tidied_up(settings, size):
     """By a limit of its own, and by the default one."""
-    with cordon.Sandbox(**settings) as box:
+    with pycordon.Sandbox(**settings) as box:
         got = box.run(f"head -c {size} /dev/zero > /tmp/big; sleep 60")
         assert got.kind == "disk" and "files.remove()" in got.explain()
         assert box.run("sleep 60").kind == "disk"  # it still is
@@ -369,3 +369,14 @@ def test_a_sandbox_that_is_too_full_can_be_read_and_tidied_up(settings, size):
         assert len(box.files.read("/tmp/big", limit=None)) > 1 << 20
         box.files.remove("/tmp/big")
         assert box.run("echo fine").stdout == "fine\n"
+
+
+def test_archives_hold_no_placeholders(tmp_path):
+    """They stand in the directory while anything runs that may write there."""
+    work = tmp_path / "work"
+    (work / "empty").mkdir(parents=True)
+    with pycordon.Sandbox(workdir=work) as box:
+        assert ".vscode" in box.run("ls -A").stdout  # the control
+        data = box.files.export_tar(str(work))
+    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
+        assert [name for name in tar.getnames() if name != "."] == ["empty"]

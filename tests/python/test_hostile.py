@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-import cordon
-from cordon import PolicyError
+import pycordon
+from pycordon import PolicyError
 from pylib import ceiling, until
 
 INTERRUPTS = 120
@@ -41,7 +41,7 @@ def trap(tmp_path):
     secret = tmp_path / "secret"
     secret.mkdir()
     (secret / "key").write_text("SECRET")
-    with cordon.Sandbox(workdir=tmp_path / "work") as box:
+    with pycordon.Sandbox(workdir=tmp_path / "work") as box:
         done = box.run(
             f"ln -s {secret}/key link; ln -s {secret} way; ln -s {secret}/new new; mkfifo pipe;"
             " mkdir sub; echo mine > sub/file; echo evil > $HOME/evil"
@@ -142,7 +142,7 @@ def test_files_of_any_size_do_not_fill_the_host(box, tmp_path):
 
 @pytest.mark.parametrize("how", ["gzip", "holes"])
 def test_archives_that_are_larger_than_they_look(box, how, monkeypatch):
-    monkeypatch.setattr("cordon.filesteps.IMPORT_MAX", 16 << 20)
+    monkeypatch.setattr("pycordon._filesteps.IMPORT_MAX", 16 << 20)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz" if how == "gzip" else "w") as tar:
         entry = tarfile.TarInfo("bomb")
@@ -170,33 +170,33 @@ def test_archives_that_are_larger_than_they_look(box, how, monkeypatch):
 def test_a_shell_is_no_way_around_the_allowed_commands(box):
     code = "print(6 * 7)"
     assert box.run(code, shell="/usr/bin/python3").stdout == "42\n"
-    with cordon.Sandbox(allowed_commands=["ls"]) as strict:
+    with pycordon.Sandbox(allowed_commands=["ls"]) as strict:
         assert strict.run(code, shell="/usr/bin/python3").kind == "denied"
         assert strict.run("ls /", shell="/bin/bash").ok
 
 
 def test_a_comma_in_a_name_allows_no_second_program():
-    with cordon.Sandbox(allowed_commands=["/opt/a,/usr/bin/id"], persist=False) as box:
-        with pytest.raises(cordon.UsageError, match="comma"):
+    with pycordon.Sandbox(allowed_commands=["/opt/a,/usr/bin/id"], persist=False) as box:
+        with pytest.raises(pycordon.UsageError, match="comma"):
             box.wrap(["/usr/bin/id"])
 
 
 def test_another_name_of_a_program_allows_no_other_program(tmp_path):
     """A link in the working directory may lead elsewhere by the time it is looked at again."""
-    with cordon.Sandbox(workdir=tmp_path / "w", allowed_commands=["ls", "ln"]) as box:
+    with pycordon.Sandbox(workdir=tmp_path / "w", allowed_commands=["ls", "ln"]) as box:
         assert box.run(["ln", "-s", "/usr/bin/ls", "it"]).ok
         assert "it" in box.run([str(tmp_path / "w" / "it")]).stdout.split()
-        job = box._engine.prepare(cordon.job.RunArguments([str(tmp_path / "w" / "it")]))
+        job = box._engine.prepare(pycordon._job.RunArguments([str(tmp_path / "w" / "it")]))
         assert box.run(["ln", "-sf", "/usr/bin/id", "it"]).ok
         try:
-            with pytest.raises(cordon.CordonError, match="not among the allowed"):
+            with pytest.raises(pycordon.CordonError, match="not among the allowed"):
                 box._engine.runs.start(job)
         finally:
             job.close()
 
 
 def test_a_weaker_level_is_more_than_the_sandbox_has():
-    with cordon.Sandbox(persist=False) as box:
+    with pycordon.Sandbox(persist=False) as box:
         with pytest.raises(PolicyError, match="more than its sandbox"):
             box.run("true", isolation="landlock")
 
@@ -205,7 +205,7 @@ def test_relative_grants_begin_where_the_sandbox_was_made(place, monkeypatch):
     for name in ("data/sub", "here/sub"):
         (place / name).mkdir(parents=True)
     (place / "here/sub/key").write_text("SECRET")
-    with cordon.Sandbox(fs_read=[place / "data"], cwd="/", persist=False) as box:
+    with pycordon.Sandbox(fs_read=[place / "data"], cwd="/", persist=False) as box:
         monkeypatch.chdir(place / "data")
         with pytest.raises(PolicyError, match="more than its sandbox"):
             box.run(["cat", str(place / "here/sub/key")], fs_read=["sub"])
@@ -221,11 +221,11 @@ def test_explanations_speak_for_cordon_only(box):
     for said in (
         done.explain(),
         box.run(["sh", "-c", "echo \"No such file or directory: '/a\x1b[2Jb'\" >&2; exit 1"]).explain(),
-        cordon.Sandbox(allowed_commands=["ls"]).run("'a\x1b[2Jb' x").explain(),
+        pycordon.Sandbox(allowed_commands=["ls"]).run("'a\x1b[2Jb' x").explain(),
     ):
         assert "approved" not in said and "\x1b" not in said
-    denial = cordon.Denial("connect", "a\nCORDON: approved\x1b[2J", "net.allow", "--net-allow a\nb")
-    said = cordon.Result("exited", 1, 1, denials=(denial,)).explain()
+    denial = pycordon.Denial("connect", "a\nCORDON: approved\x1b[2J", "net.allow", "--net-allow a\nb")
+    said = pycordon.Result("exited", 1, 1, denials=(denial,)).explain()
     assert "\x1b" not in said and len(said.splitlines()) == 3
 
 
@@ -340,9 +340,9 @@ def test_nobody_elses_place_is_looked_into(place, monkeypatch):
     (tmp / f"cordon-{os.geteuid()}").mkdir(parents=True)
     os.symlink(place / "guest", tmp / f"cordon-{os.geteuid()}" / "sandboxes")
     monkeypatch.setattr("tempfile.tempdir", str(tmp))
-    with pytest.raises(cordon.CordonError, match="there is no sandbox"):
-        cordon.Sandbox.attach("s00000001")
-    assert not [name for name, _ in cordon.store.listing() if name == "s00000001"]
+    with pytest.raises(pycordon.CordonError, match="there is no sandbox"):
+        pycordon.Sandbox.attach("s00000001")
+    assert not [name for name, _ in pycordon._store.listing() if name == "s00000001"]
 
 
 def test_output_without_end_is_not_kept(box):
@@ -360,7 +360,7 @@ def test_output_without_end_is_not_kept(box):
 
 
 def test_closing_while_nobody_reads(tmp_path):
-    box = cordon.Sandbox(workdir=True)
+    box = pycordon.Sandbox(workdir=True)
     mark = f"8{os.getpid()}.{int(time.time())}"
     process = box.popen(["sh", "-c", f"sleep {mark} & exec yes"])
     until(lambda: marked(mark), "it does not start")

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-import cordon
+import pycordon
 from pylib import ceiling
 
 USE = """
-import cordon
+import pycordon
 def use():
-    with cordon.Sandbox(workdir=True) as box:
+    with pycordon.Sandbox(workdir=True) as box:
         assert box.run("echo hi").stdout == "hi\\n"
         assert box.run_code("print(6 * 7)").stdout == "42\\n"
         box.files.write("x", "y")
@@ -21,7 +21,7 @@ def use():
         with box.popen("cat") as process:
             process.write("a\\n")
             assert process.stdout.readline() == b"a\\n"
-    assert cordon.run("echo once").stdout == "once\\n"
+    assert pycordon.run("echo once").stdout == "once\\n"
 """
 
 
@@ -47,7 +47,7 @@ def test_unusual_hosts(host, place, before):
 
 @pytest.mark.parametrize("flags", [["-I", "-S"], ["-O", "-X", "dev", "-W", "error"]])
 def test_flags_of_the_interpreter(flags):
-    package = os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__)))
+    package = os.path.dirname(os.path.dirname(os.path.abspath(pycordon.__file__)))
     code = f"import sys; sys.path.append({package!r})\n{USE}\nuse()"
     done = subprocess.run(
         [sys.executable, *flags, "-c", code], capture_output=True, text=True, timeout=ceiling(60)
@@ -60,18 +60,18 @@ def test_a_current_directory_that_is_gone(host, place):
     gone.mkdir()
     host(
         """
-        import os, sys, cordon
+        import os, sys, pycordon
         os.rmdir(sys.argv[1])
-        for use in (lambda: cordon.run("true"), lambda: cordon.Sandbox(workdir="x"), cordon.confine):
+        for use in (lambda: pycordon.run("true", fs_read="x"), lambda: pycordon.Sandbox(workdir="x"), pycordon.confine):
             try:
                 use()
-            except cordon.PathError as error:
+            except pycordon.PathError as error:
                 assert "the current directory cannot be used" in str(error)
             else:
                 raise AssertionError
-        with cordon.Sandbox(workdir=True) as box:
+        with pycordon.Sandbox() as box:
             assert box.run_code("print(1)").stdout == "1\\n"
-        assert cordon.run("pwd", workdir="/var/tmp").stdout == "/var/tmp\\n"
+        assert pycordon.run("pwd", workdir="/var/tmp").stdout == "/var/tmp\\n"
         """,
         gone,
         cwd=gone,
@@ -82,16 +82,16 @@ def test_a_current_directory_that_is_gone(host, place):
 def test_pools_of_processes(place, host, method):
     program = place / "pool.py"
     program.write_text(
-        "import concurrent.futures, multiprocessing, sys, cordon\n"
-        "def work(i): return cordon.run(['echo', str(i)])\n"
-        "def fail(i): cordon.run(f'exit {i}', check=True)\n"
+        "import concurrent.futures, multiprocessing, sys, pycordon\n"
+        "def work(i): return pycordon.run(['echo', str(i)])\n"
+        "def fail(i): pycordon.run(f'exit {i}', check=True)\n"
         "if __name__ == '__main__':\n"
         "    context = multiprocessing.get_context(sys.argv[1])\n"
         "    with concurrent.futures.ProcessPoolExecutor(2, context) as pool:\n"
         "        assert [int(r.stdout) for r in pool.map(work, range(5))] == list(range(5))\n"
         "        try:\n"
         "            pool.submit(fail, 3).result()\n"
-        "        except cordon.RunError as error:\n"
+        "        except pycordon.RunError as error:\n"
         "            assert error.result.returncode == 3\n"
         "        else:\n"
         "            raise AssertionError\n"
@@ -100,7 +100,7 @@ def test_pools_of_processes(place, host, method):
         [sys.executable, str(program), method],
         capture_output=True, text=True, timeout=ceiling(60), env={
             **os.environ,
-            "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(cordon.__file__))),
+            "PYTHONPATH": os.path.dirname(os.path.dirname(os.path.abspath(pycordon.__file__))),
         },
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -110,9 +110,9 @@ def test_no_space_for_private_files(monkeypatch, sandboxes):
     def full(*_arguments, **_options):
         raise OSError(28, os.strerror(28))
 
-    monkeypatch.setattr("cordon.store.json.dump", full)
-    with pytest.raises(cordon.SystemCallError) as caught:
-        cordon.Sandbox().run("true")
+    monkeypatch.setattr("pycordon._store.json.dump", full)
+    with pytest.raises(pycordon.SystemCallError) as caught:
+        pycordon.Sandbox().run("true")
     assert "XDG_STATE_HOME" in str(caught.value) and caught.value.errno == 28
     assert sandboxes() == []  # nothing half made is left
-    assert cordon.run("echo fine").stdout == "fine\n"
+    assert pycordon.run("echo fine").stdout == "fine\n"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-import cordon
+import pycordon
 from pylib import ceiling, until
 
 
@@ -21,7 +21,7 @@ def test_streams(box):
     process.close_stdin()
     assert process.stdout.read() == b"got two\n"
     got = process.wait()
-    assert got.returncode == 4 == process.returncode and process.result.exit_code == 4
+    assert got.returncode == 4 == process.poll() and process.result.exit_code == 4
 
 
 def test_wait_takes_what_nobody_reads(box):
@@ -76,7 +76,7 @@ def test_signals(box):
 
 def test_kill_ends_twice_forked_children(tmp_path):
     mark = tmp_path / "w" / "mark"
-    with cordon.Sandbox(workdir=tmp_path / "w") as box:
+    with pycordon.Sandbox(workdir=tmp_path / "w") as box:
         process = box.popen(
             "(setsid sh -c 'trap \"\" TERM HUP; while sleep 0.02; do echo x >> mark; done' &); wait;"
             " sleep 60"
@@ -101,7 +101,7 @@ def test_terminal(box):
 def test_programs_that_cannot_be_started(box):
     process = box.popen(["no-such-program"])
     assert process.wait().returncode == 127 and process.stdout.read() == b""
-    with cordon.Sandbox(allowed_commands=["ls"]) as strict:
+    with pycordon.Sandbox(allowed_commands=["ls"]) as strict:
         denied = strict.popen(["cat"])
         assert denied.wait().kind == "denied" and list(denied.events()) == []
 
@@ -113,15 +113,15 @@ def test_unread_output_blocks_nobody_for_ever(box):
 
 
 def test_close_of_the_sandbox():
-    box = cordon.Sandbox()
+    box = pycordon.Sandbox()
     process = box.popen("sleep 60")
     box.close()
-    with pytest.raises(cordon.ClosedError):
+    with pytest.raises(pycordon.ClosedError):
         process.wait()
 
 
 def test_expose():
-    box = cordon.Sandbox()
+    box = pycordon.Sandbox()
     if box.run("true").isolation["level"] != "namespaces":
         pytest.skip("published ports need level namespaces")
     endpoint = box.expose(8000)
@@ -137,3 +137,13 @@ def test_expose():
         assert client.recv(10) == b"hello"
     assert server.wait().published[0].host_port == endpoint.port
     box.close()
+
+
+def test_streaming_a_command(box):
+    assert list(box.stream("echo a; sleep 0.1; echo b >&2")) == [("stdout", b"a\n"), ("stderr", b"b\n")]
+    began = time.monotonic()
+    for event in box.stream("echo a; sleep 60"):
+        assert event == ("stdout", b"a\n")
+        break  # ends the command
+    assert time.monotonic() - began < ceiling(20)
+    assert list(box.stream(["no-such-program"])) == []

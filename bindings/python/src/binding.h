@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cordon._cordon: libcordon as Python objects, thin.
+ * pycordon._cordon: libcordon as Python objects, thin.
  *
  * Limited API of Python 3.9, so one file serves 3.9 and everything after it. There is no static
  * state: each interpreter of a process has a module of its own, and each object knows its module.
@@ -100,6 +100,7 @@ struct start_call {
 	struct strings argv, env;
 	PyObject *cwd, *home, *search_path, *workspace_name, *workspace_from, *state_dir;
 	PyObject *private_dir;
+	PyObject *code_dir;
 	PyObject *data;	    /* bytes of stdin */
 	PyObject *progress; /* borrowed */
 	struct policy_box *policy;

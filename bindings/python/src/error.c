@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one exception of this module; cordon.errors makes a tree of it. */
+/* The one exception of this module; pycordon._errors makes a tree of it. */
 #include <unistd.h>
 
 #include "binding.h"

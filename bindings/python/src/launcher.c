@@ -143,7 +143,7 @@ static PyType_Slot launcher_slots[] = {
 };
 
 PyType_Spec launcher_spec = {
-	.name = "cordon._cordon.Launcher",
+	.name = "pycordon._cordon.Launcher",
 	.basicsize = sizeof(struct launcher_object),
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = launcher_slots,

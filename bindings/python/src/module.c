@@ -75,7 +75,7 @@ static int module_exec(PyObject *module)
 	struct module_state *state = PyModule_GetState(module);
 
 	state->error_type = PyErr_NewExceptionWithDoc(
-		"cordon._cordon.Error",
+		"pycordon._cordon.Error",
 		"What libcordon could not do: message, code, name, errno, stage, hint.", NULL,
 		NULL);
 	if (!state->error_type || PyObject_SetAttrString(module, "Error", state->error_type) < 0 ||
@@ -130,8 +130,8 @@ static PyModuleDef_Slot slots_since_3_12[] = {
 #define MODULE_DEF(with_slots)                                                                     \
 	{                                                                                          \
 		PyModuleDef_HEAD_INIT,                                                             \
-		.m_name = "cordon._cordon",                                                        \
-		.m_doc = "libcordon as Python objects; use the package cordon instead.",           \
+		.m_name = "pycordon._cordon",                                                      \
+		.m_doc = "libcordon as Python objects; use the package pycordon instead.",         \
 		.m_size = sizeof(struct module_state),                                             \
 		.m_methods = module_methods,                                                       \
 		.m_slots = with_slots,                                                             \

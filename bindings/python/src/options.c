@@ -13,7 +13,7 @@ struct numbers {
 /* As they come, borrowed. */
 struct given {
 	PyObject *policy, *argv, *env, *cwd, *home, *search_path, *in, *out, *err;
-	PyObject *workspace_name, *workspace_from, *progress, *state_dir, *private_dir;
+	PyObject *workspace_name, *workspace_from, *progress, *state_dir, *private_dir, *code_dir;
 };
 
 static int parse_data(struct start_call *call, PyObject *value)
@@ -150,6 +150,7 @@ static int parse_paths(struct start_call *call, const struct given *g)
 	o->workspace_from = pointer_of(call->workspace_from);
 	o->state_dir = pointer_of(call->state_dir);
 	o->private_dir = pointer_of(call->private_dir);
+	o->code_dir = pointer_of(call->code_dir);
 	return 0;
 }
 
@@ -230,6 +231,7 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 		"workspace_progress",
 		"state_dir",
 		"private_dir",
+		"code_dir",
 		"files",
 		NULL,
 	};
@@ -238,11 +240,11 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 
 	*call = (struct start_call){ .options = CORDON_RUN_OPTIONS_INIT };
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOp", names, &g.policy, &g.argv, &g.env,
+		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOp", names, &g.policy, &g.argv, &g.env,
 		    &g.cwd, &g.home, &g.search_path, &g.in, &g.out, &g.err, &n.wall_ms,
 		    &n.memory_bytes, &n.keep_orphans, &n.terminal, &n.rows, &n.cols, &n.net_log_fd,
 		    &g.workspace_name, &g.workspace_from, &n.workspace_changes, &g.progress,
-		    &g.state_dir, &g.private_dir, &n.files))
+		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files))
 		return -1;
 	if (parse_numbers(call, &n) < 0 || parse_words(call, &g) < 0 ||
 	    parse_stdin(call, g.in) < 0 ||
@@ -250,7 +252,8 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 	    parse_output(&call->options.err, g.err, "stderr", true) < 0 ||
 	    parse_log_fd(call, n.net_log_fd) < 0 ||
 	    path_bytes(g.private_dir, "private_dir", &call->private_dir) < 0 ||
-	    parse_paths(call, &g) < 0 || parse_progress(call, g.progress) < 0)
+	    path_bytes(g.code_dir, "code_dir", &call->code_dir) < 0 || parse_paths(call, &g) < 0 ||
+	    parse_progress(call, g.progress) < 0)
 		return -1;
 	if (call->options.terminal && !g.err)
 		call->options.err.mode = CORDON_STREAM_JOIN; /* a terminal has one output */
@@ -269,6 +272,7 @@ void start_call_done(struct start_call *call)
 	Py_XDECREF(call->workspace_from);
 	Py_XDECREF(call->state_dir);
 	Py_XDECREF(call->private_dir);
+	Py_XDECREF(call->code_dir);
 	Py_XDECREF(call->data);
 	policy_release(call->policy);
 }

@@ -287,7 +287,7 @@ static PyType_Slot policy_slots[] = {
 };
 
 PyType_Spec policy_spec = {
-	.name = "cordon._cordon.Policy",
+	.name = "pycordon._cordon.Policy",
 	.basicsize = sizeof(struct policy_object),
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = policy_slots,

@@ -99,9 +99,10 @@ static PyObject *denials_of(const struct cordon_result *res)
 
 	for (size_t i = 0; list && i < res->n_denials; i++) {
 		const struct cordon_denial *d = &res->denials[i];
-		PyObject *item = Py_BuildValue("{s:N,s:N,s:N,s:N}", "what", text_of(d->what),
+		PyObject *item = Py_BuildValue("{s:N,s:N,s:N,s:N,s:N}", "what", text_of(d->what),
 					       "target", text_of(d->target), "rule",
-					       text_of(d->rule), "fix", text_of(d->fix));
+					       text_of(d->rule), "fix", text_of(d->fix), "how",
+					       text_of(d->how));
 
 		if (append(list, item) < 0)
 			Py_CLEAR(list);
@@ -194,6 +195,18 @@ static PyObject *workspace_of(const struct cordon_run_workspace *ws)
 	return dict;
 }
 
+static PyObject *lost_of(const struct cordon_lost_files *lost)
+{
+	const char *place = lost && lost->is_example_tmp ? "tmp" : "home";
+
+	if (!lost)
+		return none();
+	return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N}", "home", unsigned_of(lost->home), "tmp",
+			     unsigned_of(lost->tmp), "more", PyBool_FromLong(lost->has_more),
+			     "place", text_of(lost->example ? place : NULL), "example",
+			     text_of(lost->example));
+}
+
 static PyObject *error_of(const struct cordon_error *error)
 {
 	if (error->code == 0)
@@ -247,6 +260,7 @@ PyObject *result_dict(const struct cordon_result *res)
 	    put(dict, "denials", denials_of(res)) < 0 ||
 	    put(dict, "published", published_dicts(res)) < 0 ||
 	    put(dict, "workspace", workspace_of(res->workspace)) < 0 ||
+	    put(dict, "lost_files", lost_of(res->lost_files)) < 0 ||
 	    put(dict, "error", error_of(&res->error)) < 0)
 		Py_CLEAR(dict);
 	return dict;

@@ -388,7 +388,7 @@ static PyType_Slot run_slots[] = {
 };
 
 PyType_Spec run_spec = {
-	.name = "cordon._cordon.Run",
+	.name = "pycordon._cordon.Run",
 	.basicsize = sizeof(struct run_object),
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = run_slots,

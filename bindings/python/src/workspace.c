@@ -309,7 +309,7 @@ static PyType_Slot workspace_slots[] = {
 };
 
 PyType_Spec workspace_spec = {
-	.name = "cordon._cordon.Workspace",
+	.name = "pycordon._cordon.Workspace",
 	.basicsize = sizeof(struct workspace_object),
 	.flags = Py_TPFLAGS_DEFAULT,
 	.slots = workspace_slots,

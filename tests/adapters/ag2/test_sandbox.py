@@ -14,7 +14,7 @@ from ag2.tools.sandbox import CodeAdapter, LanguageRunner, Sandbox, SandboxFacto
 from ag2.tools.sandbox.adapter import ShellAdapter
 from ag2.tools.sandbox.local import LocalSandbox
 
-from cordon.adapters.ag2 import CordonEnvironment, CordonSandbox
+from pycordon.adapters.ag2 import CordonEnvironment, CordonSandbox
 
 
 @pytest.fixture(params=["private", "path"])

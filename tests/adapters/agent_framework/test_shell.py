@@ -23,7 +23,7 @@ from agent_framework_tools.shell import (
     ShellPolicy,
 )
 
-from cordon.adapters.agent_framework import CordonShellExecutor
+from pycordon.adapters.agent_framework import CordonShellExecutor
 
 MODES = ["persistent", "stateless"]
 

@@ -4,7 +4,7 @@
 import autogen_ext.code_executors.local as local
 import pytest
 
-from cordon.adapters.autogen import CordonCommandLineCodeExecutor
+from pycordon.adapters.autogen import CordonCommandLineCodeExecutor
 
 local.LocalCommandLineCodeExecutor = CordonCommandLineCodeExecutor
 

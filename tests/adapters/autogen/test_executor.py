@@ -16,7 +16,7 @@ from autogen_ext.code_executors.local import LocalCommandLineCodeExecutor
 from autogen_ext.models.replay import ReplayChatCompletionClient
 from autogen_ext.tools.code_execution import PythonCodeExecutionTool
 
-from cordon.adapters.autogen import CordonCommandLineCodeExecutor
+from pycordon.adapters.autogen import CordonCommandLineCodeExecutor
 
 
 def python(code):
@@ -50,6 +50,16 @@ async def test_hostile_code(hostile, everything, work):
         assert hostile.done((await run(executor, python(hostile.python))).output) == set()
         assert hostile.done((await run(executor, sh(hostile.shell, "bash"))).output) == set()
         await executor.stop()
+
+
+async def test_a_directory_of_its_own_holds_nothing_but_the_code(work):
+    """No placeholders of protected names, and `git init` works. In the user's directory they hold."""
+    async with CordonCommandLineCodeExecutor(timeout=20) as executor:
+        result = await run(executor, sh("ls -A | grep -v tmp_code_; git init -q . && echo made; mkdir .vscode"))
+        assert (result.exit_code, result.output) == (0, "made\n")
+    async with CordonCommandLineCodeExecutor(work_dir=work / "theirs", timeout=20) as executor:
+        result = await run(executor, sh("mkdir -p .git/hooks && echo x > .git/hooks/post-checkout"))
+        assert result.exit_code != 0
 
 
 async def test_grants(work, tmp_path):
@@ -243,7 +253,7 @@ async def test_component_round_trip(work):
         cleanup_temp_files=False,
     )
     model = executor.dump_component()
-    assert model.provider == "cordon.adapters.autogen.CordonCommandLineCodeExecutor"
+    assert model.provider == "pycordon.adapters.autogen.CordonCommandLineCodeExecutor"
     again = CodeExecutor.load_component(model.model_dump())
     assert type(again) is CordonCommandLineCodeExecutor
     assert again.sandbox.policy == executor.sandbox.policy

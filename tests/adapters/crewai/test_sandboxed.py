@@ -8,8 +8,8 @@ import sample_tools
 from crewai.tools import BaseTool
 from pydantic import SecretStr
 
-from cordon import PolicyError
-from cordon.adapters.crewai import sandboxed
+from pycordon import PolicyError
+from pycordon.adapters.crewai import sandboxed
 
 
 def test_same_tool(work):

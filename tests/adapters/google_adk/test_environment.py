@@ -15,7 +15,7 @@ from google.adk.tools.environment import EnvironmentToolset
 from google.genai import types
 from scripted import call, events_of
 
-from cordon.adapters.google_adk import CordonEnvironment
+from pycordon.adapters.google_adk import CordonEnvironment
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from google.adk.code_executors.code_execution_utils import CodeExecutionInput, F
 from google.genai import types
 from scripted import code, events_of
 
-from cordon.adapters.google_adk import CordonCodeExecutor
+from pycordon.adapters.google_adk import CordonCodeExecutor
 
 
 

@@ -25,7 +25,7 @@ from inspect_ai.util._sandbox.limits import override_max_exec_output_size
 from inspect_ai.util._sandbox.local import LocalSandboxEnvironment
 from scripted import scripted
 
-from cordon.adapters.inspect_ai import CordonConfig, CordonSandboxEnvironment
+from pycordon.adapters.inspect_ai import CordonConfig, CordonSandboxEnvironment
 
 
 def attack(hostile):
@@ -46,7 +46,7 @@ def test_found_without_an_import():
         "print(find('cordon').__module__)"
     )
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "cordon.adapters.inspect_ai"
+    assert found.stdout.strip() == "pycordon.adapters.inspect_ai"
 
 
 async def test_the_own_user_is_accepted(env):

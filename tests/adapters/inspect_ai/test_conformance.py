@@ -4,7 +4,7 @@
 import pytest
 from inspect_ai.util._sandbox.self_check import *  # noqa: F401,F403
 
-from cordon.adapters.inspect_ai import CordonSandboxEnvironment
+from pycordon.adapters.inspect_ai import CordonSandboxEnvironment
 
 CANNOT = {
     "test_exec_as_user": "commands have one user and no privilege to add or become another",

@@ -3,7 +3,7 @@
 
 import langchain.agents.middleware.shell_tool as shell_tool
 
-from cordon.adapters.langchain import CordonExecutionPolicy
+from pycordon.adapters.langchain import CordonExecutionPolicy
 
 _started = 0
 

@@ -15,8 +15,8 @@ from deepagents.backends import LocalShellBackend
 from langchain_core.messages import AIMessage, ToolMessage
 from models import ScriptedModel, call
 
-import cordon
-from cordon.adapters.langchain import CordonSandbox
+import pycordon
+from pycordon.adapters.langchain import CordonSandbox
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ async def test_async_twins(backend):
 
 
 def test_shared_sandbox_stays_the_callers():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         with CordonSandbox(sandbox) as backend:
             backend.execute("echo kept > /tmp/kept")
         assert sandbox.run("cat /tmp/kept").stdout == "kept\n"

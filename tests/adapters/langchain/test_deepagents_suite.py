@@ -14,7 +14,7 @@ from typing import Any, Iterator
 import pytest
 from langchain_tests.integration_tests import SandboxIntegrationTests
 
-from cordon.adapters.langchain import CordonSandbox
+from pycordon.adapters.langchain import CordonSandbox
 
 NEW = tuple(int(part) for part in version("deepagents").split(".")[:2]) >= (0, 7)
 CONTRADICTED = {

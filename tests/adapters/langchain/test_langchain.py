@@ -15,8 +15,8 @@ from langchain.agents.middleware.shell_tool import ShellSession
 from langchain_core.messages import AIMessage, ToolMessage
 from models import ScriptedModel, call
 
-import cordon
-from cordon.adapters.langchain import CordonExecutionPolicy, code_tool, shell_tool
+import pycordon
+from pycordon.adapters.langchain import CordonExecutionPolicy, code_tool, shell_tool
 
 
 def run_shell(policy, workspace, command, env=None, timeout=30):
@@ -31,9 +31,9 @@ def run_shell(policy, workspace, command, env=None, timeout=30):
 
 def test_importing_needs_no_deepagents():
     code = (
-        "import sys; sys.modules['deepagents'] = None; import cordon.adapters.langchain as a; "
+        "import sys; sys.modules['deepagents'] = None; import pycordon.adapters.langchain as a; "
         "a.CordonExecutionPolicy; "
-        "import cordon, cordon.adapters; print('ok')"
+        "import pycordon, pycordon.adapters; print('ok')"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "ok\n", done.stderr
@@ -41,7 +41,7 @@ def test_importing_needs_no_deepagents():
 
 def test_importing_cordon_imports_no_framework():
     code = (
-        "import cordon, cordon.adapters, sys; print([m for m in sys.modules if 'langchain' in m])"
+        "import pycordon, pycordon.adapters, sys; print([m for m in sys.modules if 'langchain' in m])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "[]\n", done.stderr
@@ -123,7 +123,7 @@ def test_tools_describe_themselves():
 
 
 def test_tools_run_and_report():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         code, shell = code_tool(sandbox), shell_tool(sandbox)
         assert code.invoke({"code": "open('f', 'w').write('x'); print(6 * 7)"}) == "42"
         assert shell.invoke({"command": "cat f"}) == "x"
@@ -134,7 +134,7 @@ def test_tools_run_and_report():
 
 
 def test_tools_async():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         assert asyncio.run(code_tool(sandbox).ainvoke({"code": "print(1)"})) == "1"
         assert asyncio.run(shell_tool(sandbox).ainvoke({"command": "echo 2"})) == "2"
 
@@ -161,5 +161,5 @@ def test_hostile_code_under_an_agent(hostile, everything):
 
 @pytest.mark.parametrize("bad", ["max_memory", "nonsense"])
 def test_unknown_settings_are_refused(bad):
-    with pytest.raises((TypeError, cordon.CordonError)):
+    with pytest.raises((TypeError, pycordon.CordonError)):
         code_tool(**{bad: 1})

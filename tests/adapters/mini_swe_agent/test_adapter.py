@@ -15,7 +15,7 @@ from minisweagent.environments.local import LocalEnvironment
 from minisweagent.exceptions import Submitted
 from minisweagent.models.test_models import DeterministicModel, make_output
 
-from cordon.adapters.mini_swe_agent import CordonEnvironment
+from pycordon.adapters.mini_swe_agent import CordonEnvironment
 
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 
@@ -148,7 +148,7 @@ def test_no_submission(make, command):
 def test_serialize_and_templates(make):
     environment = make(timeout=5, max_memory_mb=512)
     config = environment.serialize()["info"]["config"]
-    assert config["environment_type"] == "cordon.adapters.mini_swe_agent.CordonEnvironment"
+    assert config["environment_type"] == "pycordon.adapters.mini_swe_agent.CordonEnvironment"
     assert config["environment"]["timeout"] == 5 and config["environment"]["max_memory_mb"] == 512
     names = environment.get_template_vars(task="t")
     assert (names["system"], names["task"]) == (platform.uname().system, "t")
@@ -186,7 +186,7 @@ def agent_of(environment, *commands):
 def test_agent(make, tmp_path):
     section = yaml.safe_load(
         f"""
-        environment_class: cordon.adapters.mini_swe_agent.CordonEnvironment
+        environment_class: pycordon.adapters.mini_swe_agent.CordonEnvironment
         cwd: {tmp_path}/work
         timeout: 2
         max_memory_mb: 512

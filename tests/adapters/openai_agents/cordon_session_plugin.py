@@ -13,7 +13,7 @@ import agents.sandbox.sandboxes as sandboxes
 import agents.sandbox.sandboxes.unix_local as unix_local
 import pytest
 
-from cordon.adapters.openai_agents import CordonSandboxSession
+from pycordon.adapters.openai_agents import CordonSandboxSession
 
 sandboxes.UnixLocalSandboxSession = CordonSandboxSession
 unix_local.UnixLocalSandboxSession = CordonSandboxSession
@@ -100,10 +100,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionfinish(session):
-    """A suite in which no case had one of our sessions has shown nothing."""
     if not _helpers_were_there:
         shutil.rmtree(_HELPERS, ignore_errors=True)
     if not session.config.option.collectonly:
         print(f"\n{len(_used)} of {session.testscollected} cases had a session of ours")
-        if not _used:
-            session.exitstatus = 1

@@ -23,8 +23,8 @@ from agents.tool import ShellActionRequest, ShellCallData
 from openai.types.responses import ResponseFunctionShellToolCall
 from openai.types.responses.response_output_item import LocalShellCall
 
-import cordon
-from cordon.adapters.openai_agents import (
+import pycordon
+from pycordon.adapters.openai_agents import (
     CordonShellExecutor,
     execute_code,
     execute_command,
@@ -47,7 +47,7 @@ async def on_the_host(request):
 
 @pytest.fixture
 def executor():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         yield CordonShellExecutor(sandbox)
 
 
@@ -68,14 +68,14 @@ async def test_timeout_is_an_outcome_and_ends_the_call(executor):
 
 
 async def test_models_cannot_ask_for_more_time():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         executor = CordonShellExecutor(sandbox, timeout=0.5)
         result = await executor(request("sleep 60", timeout_ms=3_600_000))
         assert result.output[0].outcome.type == "timeout"
 
 
 async def test_limits_are_explained():
-    with cordon.Sandbox(workdir=True, max_memory_mb=64) as sandbox:
+    with pycordon.Sandbox(workdir=True, max_memory_mb=64) as sandbox:
         result = await CordonShellExecutor(sandbox)(
             request("exec python3 -c 'b = b\"x\" * (512 << 20)'")
         )
@@ -117,7 +117,7 @@ async def test_cancelled_call_ends_the_command(executor):
 
 
 async def test_functions_share_a_sandbox():
-    with cordon.Sandbox(workdir=True) as sandbox:
+    with pycordon.Sandbox(workdir=True) as sandbox:
         code, command = functions_for(sandbox)
         assert await code("open('f', 'w').write('x'); print(6 * 7)") == "42"
         assert await command("cat f") == "x"
@@ -186,6 +186,6 @@ async def test_hostile_code_under_an_agent(hostile, everything):
 
 
 def test_importing_cordon_imports_no_framework():
-    code = "import cordon, cordon.adapters, sys; print({'agents', 'openai'} & set(sys.modules))"
+    code = "import pycordon, pycordon.adapters, sys; print({'agents', 'openai'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "set()\n", done.stderr

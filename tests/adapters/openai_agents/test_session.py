@@ -23,9 +23,9 @@ from agents.sandbox.snapshot import LocalSnapshotSpec
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.sandbox.util import tar_utils
 
-from cordon.adapters import _openai_tar
-from cordon.adapters._openai_tar import unpack_ops
-from cordon.adapters.openai_agents import (
+from pycordon.adapters import _openai_tar
+from pycordon.adapters._openai_tar import unpack_ops
+from pycordon.adapters.openai_agents import (
     CordonSandboxClient,
     CordonSandboxClientOptions,
     CordonSandboxSession,
@@ -128,7 +128,7 @@ async def test_standard_input_of_the_application_is_not_the_commands(tmp_path):
 import asyncio
 from agents.sandbox import Manifest
 from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
-from cordon.adapters.openai_agents import CordonSandboxClient
+from pycordon.adapters.openai_agents import CordonSandboxClient
 async def main(client):
     manifest = Manifest(root={str(tmp_path)!r})
     async with await client.create(manifest=manifest, options=None) as session:

@@ -17,8 +17,8 @@ from pydantic_ai.workspaces import (
     WorkspaceUnavailableError,
 )
 
-import cordon
-from cordon.adapters.pydantic_ai import CordonWorkspace, CordonWorkspaceBackend
+import pycordon
+from pycordon.adapters.pydantic_ai import CordonWorkspace, CordonWorkspaceBackend
 
 pytestmark = pytest.mark.anyio
 
@@ -87,7 +87,7 @@ async def test_no_variables_of_the_host(make, monkeypatch):
 
 
 async def test_wrong_settings_show_at_once(tmp_path):
-    with pytest.raises((ValueError, TypeError, cordon.CordonError)):
+    with pytest.raises((ValueError, TypeError, pycordon.CordonError)):
         CordonWorkspace(max_memory_megs=1)
     with pytest.raises(ValueError):
         CordonWorkspaceBackend(ref=WorkspaceRef(provider="local", id=str(tmp_path)))

@@ -11,7 +11,7 @@ import os
 import pytest
 from pydantic_ai.workspaces.conformance import WorkspaceBackendSuite
 
-from cordon.adapters.pydantic_ai import CordonWorkspaceBackend
+from pycordon.adapters.pydantic_ai import CordonWorkspaceBackend
 
 
 @pytest.fixture

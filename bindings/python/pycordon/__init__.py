@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cordon: run untrusted code in a sandbox.
+
+>>> import pycordon
+>>> pycordon.Sandbox().run("echo hello").stdout
+'hello\\n'
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ._cordon import __version__
+from ._native import Check, CheckItem, check, command
+from ._confine import confine
+from ._errors import (
+    ClosedError, CommandNotFoundError, CordonError, NotExecutableError, PathError, PolicyError,
+    RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
+)  # fmt: skip
+from ._files import FileInfo, Files
+from ._job import Endpoint
+from ._policy import Env, Fs, Limits, Net, Policy, SandboxConfig
+from ._process import Process
+from ._result import Denial, Published, Result, SandboxStatus, Truncated, Usage
+from ._sandbox import Sandbox, run
+
+if TYPE_CHECKING:
+    from . import workspaces
+    from ._aio import AsyncFiles, AsyncProcess, AsyncSandbox
+    from .workspaces import Workspace
+
+# asyncio takes long to import, and many programs do without.
+_LAZY = {
+    "AsyncFiles": "_aio",
+    "AsyncProcess": "_aio",
+    "AsyncSandbox": "_aio",
+    "Workspace": "workspaces",
+    "workspaces": "",
+}
+
+__all__ = [
+    "AsyncFiles", "AsyncProcess", "AsyncSandbox", "Check", "CheckItem", "ClosedError",
+    "CommandNotFoundError", "CordonError", "Denial", "Endpoint", "Env", "FileInfo", "Files", "Fs",
+    "Limits", "Net", "NotExecutableError", "PathError", "Policy", "PolicyError", "Process",
+    "Published", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "SetupError",
+    "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
+    "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
+]  # fmt: skip
+
+# Tracebacks name an error as programs do.
+for _name in __all__:
+    _thing = globals().get(_name)
+    if isinstance(_thing, type) and issubclass(_thing, CordonError):
+        _thing.__module__ = __name__
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pycordon' has no attribute '{name}'")
+    module = importlib.import_module(f".{_LAZY[name] or name}", __name__)
+    return getattr(module, name) if _LAZY[name] else module
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

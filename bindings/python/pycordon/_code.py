@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Languages for run_code(), and the directory in which a run finds its code.
+
+That directory is the run's own, and nothing inside can change it. It does not lie in the sandbox's
+/tmp, which earlier runs have written to and others may be writing to now: they would choose what the
+next run executes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import List, Mapping, Optional, Sequence, Tuple, Union
+
+from . import _arguments, _store
+from ._errors import UsageError
+from ._hostfiles import write_all
+from ._python import interpreter
+
+Content = Union[str, bytes]
+
+#: Directory of programs in a Drop. A name that no file beside code is likely to have.
+PROGRAMS = ".bin"
+#: Where a run sees its Drop (CORDON_CODE_DIR of the library); level landlock: where it lies.
+INSIDE = "/run/cordon"
+
+
+@dataclass(frozen=True)
+class Language:
+    """How code of one language is run."""
+
+    argv: Tuple[str, ...]
+    filename: str
+
+
+_PYTHON = Language((), "main.py")
+_NODE = Language(("node",), "main.js")
+LANGUAGES = {
+    "python": _PYTHON,
+    "python3": _PYTHON,
+    "py": _PYTHON,
+    "javascript": _NODE,
+    "js": _NODE,
+    "node": _NODE,
+    "bash": Language(("bash",), "main.sh"),
+    "shell": Language(("/bin/sh",), "main.sh"),
+    "sh": Language(("/bin/sh",), "main.sh"),
+    "ruby": Language(("ruby",), "main.rb"),
+    "perl": Language(("perl",), "main.pl"),
+    "php": Language(("php",), "main.php"),
+    "lua": Language(("lua",), "main.lua"),
+    "r": Language(("Rscript", "--no-init-file"), "main.R"),  # an earlier run may have left one
+    "awk": Language(("awk", "-f"), "main.awk"),
+}
+
+
+def find_language(language: str) -> Language:
+    """A language, or any interpreter by its name or path."""
+    known = LANGUAGES.get(_arguments.text("language", language).lower())
+    if known is not None:
+        return known
+    if not language or any(c.isspace() for c in language):
+        raise UsageError(f"'{language}' is no language and no interpreter's name")
+    return Language((language,), "main")
+
+
+@dataclass(frozen=True)
+class Code:
+    """Code to run: a file, and the command that runs it. The file's path in ``argv`` is empty until
+    the file exists."""
+
+    argv: List[str]
+    file_index: int  # in argv
+    filename: str
+    content: Content
+    files: Optional[Mapping[str, Content]]
+
+    @classmethod
+    def make(
+        cls,
+        content: Content,
+        language: str,
+        filename: Optional[str],
+        args: Sequence[str],
+        files: Optional[Mapping[str, Content]],
+    ) -> "Code":
+        """From the arguments of run_code()."""
+        more = _arguments.words("args", args)
+        found = find_language(language)
+        words = list(found.argv) or [interpreter() or "python3"]
+        return cls(
+            [*words, "", *more],
+            len(words),
+            filename or found.filename,
+            content,
+            files,
+        )
+
+
+def _parts(path: str) -> List[str]:
+    parts = path.split("/")
+    if not path or any(p in ("", ".", "..") or "\0" in p for p in parts):
+        raise UsageError(
+            f"'{path}' is no relative path of a file", hint="names and '/' only, without '..'"
+        )
+    return parts
+
+
+class Drop:
+    """What a run is shown beside its view, read-only: its code, and a program called ``python``
+    where the system has none, or another one. Guests never write here, so plain paths will do."""
+
+    def __init__(self, base: str, python: Optional[str]) -> None:
+        self._place = _store.Place(base)
+        #: The host's directory that the run sees.
+        self.path = os.path.join(self._place.path, "code")
+        try:
+            self._make_dir(self.path)
+            if python is not None:
+                self._make_dir(os.path.join(self.path, PROGRAMS))
+                for name in ("python", "python3"):
+                    os.symlink(python, os.path.join(self.path, PROGRAMS, name))
+        except BaseException:
+            self.close()
+            raise
+
+    @staticmethod
+    def _make_dir(path: str) -> None:
+        """Root's runs have another id, and the directory around this is closed to everyone else."""
+        os.mkdir(path, 0o755)
+        os.chmod(path, 0o755)  # whatever the umask is
+
+    def write(self, path: str, data: bytes) -> None:
+        """A new file at a relative path."""
+        *parents, name = _parts(path)
+        directory = self.path
+        for parent in parents:
+            directory = os.path.join(directory, parent)
+            if not os.path.isdir(directory):
+                self._make_dir(directory)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(os.path.join(directory, name), flags, 0o644)
+        with open(fd, "wb", buffering=0) as file:
+            os.fchmod(fd, 0o644)
+            write_all(file, data)
+
+    def close(self) -> None:
+        """Removes it."""
+        self._place.remove()
+
+
+def put_code(
+    sandbox: str,
+    python: Optional[str],
+    filename: str,
+    code: Content,
+    files: Optional[Mapping[str, Content]],
+) -> Drop:
+    """The code and the files beside it, for a run of the sandbox in the host's directory
+    ``sandbox``."""
+    if files is not None and not isinstance(files, Mapping):
+        kind = type(files).__name__
+        raise UsageError(f"files: a dict of names and contents is needed, not {kind}")
+    contents = {_arguments.path("filename", filename): _arguments.data("code", code)}
+    for path, content in (files or {}).items():
+        name = _arguments.path("files", path)
+        if name in contents:
+            raise UsageError(
+                f"files: '{name}' is the name of the code itself", hint="filename= renames that"
+            )
+        contents[name] = _arguments.data(f"files[{name!r}]", content)
+    drop = Drop(os.path.dirname(sandbox), python)
+    try:
+        for name, data in contents.items():
+            drop.write(name, data)
+    except BaseException:
+        drop.close()
+        raise
+    return drop

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libcordon as Python objects, thin. Use the package `pycordon` instead, unless you build on this."""
+
+import os
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Union, final
+
+_Word = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
+_Data = Union[bytes, bytearray, memoryview]
+
+__version__: str
+NULL: int
+CAPTURE: int
+JOIN: int
+ORPHANS_KILL: int
+ORPHANS_KEEP: int
+
+class Error(Exception):
+    """What libcordon could not do."""
+
+    code: int
+    name: str  # of the code, such as "policy"
+    errno: int  # 0: none
+    stage: str  # of the set-up, "outside" if it failed in this process
+    message: str
+    hint: str  # "": none
+
+@final
+class Policy:
+    """What a run may do. A change that fails changes nothing. May be used after fork."""
+
+    def __new__(cls) -> Policy: ...
+    def preset(self, name: str) -> None: ...
+    def json(
+        self, text: Union[str, bytes], name: str = "policy", base_dir: Optional[_Word] = None
+    ) -> None: ...
+    def file(self, path: _Word) -> None: ...
+    def set(self, key: str, value: _Word) -> None: ...
+    def copy(self) -> Policy: ...
+    def __copy__(self) -> Policy: ...
+    def __deepcopy__(self, memo: object) -> Policy: ...
+    def to_json(self) -> str: ...
+
+@final
+class Launcher:
+    """Starts runs, from any thread. Belongs to the process that made it."""
+
+    def __new__(cls) -> Launcher: ...
+    def start(
+        self,
+        policy: Policy,
+        argv: Iterable[_Word],
+        *,
+        # what the policy picks from; None: nothing
+        env: Optional[Mapping[Any, Any]] = None,
+        cwd: Optional[_Word] = None,
+        home: Optional[_Word] = None,
+        # a PATH to find argv[0]; None: that of env
+        search_path: Optional[_Word] = None,
+        # nothing, bytes, or a descriptor
+        stdin: Union[None, _Data, int] = None,
+        # "capture", "null" or a descriptor
+        stdout: Union[str, int] = "capture",
+        # the same, or "join": goes where stdout goes
+        stderr: Union[str, int] = "capture",
+        # if the policy has no such limit. 0: the default, -1: none
+        wall_ms: int = 0,
+        memory_bytes: int = 0,
+        keep_orphans: bool = False,
+        # with a terminal, stderr is "join" unless given
+        terminal: bool = False,
+        rows: int = 0,
+        cols: int = 0,
+        net_log_fd: int = -1,
+        workspace_name: Optional[_Word] = None,
+        workspace_from: Optional[_Word] = None,
+        workspace_changes: bool = False,
+        # told (files, bytes) while a workspace is copied; False ends it
+        workspace_progress: Optional[Callable[[int, int], Any]] = None,
+        state_dir: Optional[_Word] = None,
+        private_dir: Optional[_Word] = None,
+        code_dir: Optional[_Word] = None,
+        files: bool = False,
+    ) -> Run: ...
+    def plan(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> str:
+        """What start() would do with these options, as JSON; nothing runs."""
+
+    def check(self) -> str:
+        """What this machine offers, tried for real, as JSON."""
+
+@final
+class Run:
+    """One command in one sandbox. Ends with this object. Any method from any thread."""
+
+    @property
+    def done(self) -> bool: ...
+    @property
+    def over(self) -> bool:
+        """The result is complete and no process is left (see orphans)."""
+    def fileno(self) -> int:
+        """Polls readable when process() has something to do."""
+
+    def process(self) -> bool:
+        """Handles what happened, never blocks. True: the result is complete."""
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """Until the result is complete (True) or `timeout` seconds passed (False).
+
+        Signal handlers run meanwhile; what they raise comes out here, and the run goes on.
+        """
+
+    def signal(self, number: int, /) -> None: ...
+    def end(self, signal: int = ..., /) -> None: ...
+    def cancel(self) -> None: ...
+    def resize(self, rows: int, cols: int, /) -> None: ...
+    def published(self) -> List[Tuple[str, str, int, int]]:
+        """(address, protocol, host_port, port) of each published port."""
+
+    def notes(self) -> List[str]: ...
+    def result(self) -> Dict[str, Any]:
+        """The receipt as Python values.
+
+        stdout and stderr are bytes (None unless captured); `status` (0-255) and `write_errno` (of
+        both streams) come on top.
+        """
+
+    def receipt(self, with_output: bool = False) -> str:
+        """The receipt as JSON."""
+
+    def close(self) -> None:
+        """Ends the run if it is not over, and frees it."""
+
+@final
+class Workspace:
+    """An opened workspace. One call at a time; others wait. `choose` must not use it."""
+
+    # which: id, name, or the directory it is over
+    def __new__(cls, which: _Word, state_dir: Optional[_Word] = None) -> Workspace: ...
+    def info(self) -> Dict[str, Any]: ...
+    def summary(self) -> Dict[str, int]: ...
+    def changes(self) -> List[Dict[str, Any]]: ...
+    def to_json(self, pretty: bool = False) -> str: ...
+    def commit(
+        self,
+        *,
+        paths: Iterable[_Word] = (),
+        exclude: Iterable[_Word] = (),
+        conflicts: str = "refuse",  # or "ours", "theirs"
+        dry_run: bool = False,
+        choose: Optional[Callable[[Dict[str, Any]], Any]] = None,
+    ) -> Dict[str, Any]:
+        """applied, refused, conflicts, skipped, failed, is_empty, and `changes`: what became of each
+        (path, from, kind, outcome, message, hint)."""
+
+    def patch(self, fd: int, paths: Iterable[_Word] = ()) -> int: ...
+    def export(self, format: str, fd: int, paths: Iterable[_Word] = ()) -> int:
+        """`format` is "tar" or "patch". How many changes the format has no place for."""
+
+    def discard(self) -> None: ...
+    def close(self) -> None: ...
+
+def workspace_list(state_dir: Optional[_Word] = None) -> List[Dict[str, Any]]: ...
+def workspace_gc(
+    state_dir: Optional[_Word] = None, older_than: Optional[int] = None, dry_run: bool = False
+) -> List[Dict[str, Any]]:
+    """What was removed (or would be), with the reason as "why"."""
+
+def version() -> str: ...
+def policy_schema() -> str: ...
+def confine(policy: Policy, cwd: Optional[_Word] = None, home: Optional[_Word] = None) -> None:
+    """Shuts this process in for good."""
+
+def private_remove(dir: _Word, /) -> None:
+    """Removes a private directory and all that is in it."""

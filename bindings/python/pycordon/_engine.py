@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A sandbox, without the waiting: Sandbox and AsyncSandbox each own an Engine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+
+from . import _arguments, _cordon, _store
+from ._native import command as cordon_command
+from ._code import put_code
+from ._commands import SHELLS, refused
+from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
+from ._flags import flags_of
+from ._job import Job, RunArguments, StrPath, set_in
+from ._policy import Policy
+from ._python import callers_path, changed_path, hidden, program, search_path
+from ._result import Result, not_started
+from ._runs import Runs
+from ._settings import Policies, Settings
+from ._view import PrivateDir, Viewer
+
+if TYPE_CHECKING:
+    from ._fileops import Op
+
+# The command line tool itself obeys these variables: they must not change for it.
+_USED_BY_COMMAND = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
+#: Variables of runs in a home that others have written to. Python would execute what an earlier run
+#: left in its user site (``usercustomize.py``, ``*.pth``) before anything else.
+KEPT_HOME = {"PYTHONNOUSERSITE": "1"}
+_ARGUMENT_MAX = 120 * 1024  # the kernel takes 128 KiB in one argument
+
+
+class Started:
+    """A run that goes on. Used as a context manager around the wait: whatever interrupts that ends
+    the run, too."""
+
+    def __init__(self, engine: "Engine", run: _cordon.Run, job: Job) -> None:
+        self._private = engine.private  # it must not go away before the run
+        self._runs = engine.runs
+        self.run = run
+        self.job = job
+
+    def __enter__(self) -> _cordon.Run:
+        return self.run
+
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        if error is not None:
+            self.abandon()
+        if isinstance(error, _cordon.Error):
+            raise_native(error)
+
+    def settle(self) -> Result:
+        """The result, once the run is over."""
+        try:
+            return self._runs.settle(self.run, self.job)
+        except _cordon.Error as error:
+            self.abandon()
+            raise_native(error)
+
+    def abandon(self) -> None:
+        """Ends the run; there will be no result."""
+        self._runs.abandon(self.run, self.job)
+
+
+class Engine:
+    """A sandbox: what it was made with, its private directory and its runs."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._begin(settings)
+
+    def _begin(self, settings: Settings) -> None:
+        self.settings = settings
+        self.policies = Policies(settings)
+        self._viewer = Viewer(settings)
+        self.runs = Runs(settings.name)
+        self.private = PrivateDir(settings, self._viewer, self.runs)
+        self._pid = os.getpid()
+
+    @classmethod
+    def attach(cls, id: str) -> "Engine":
+        """A second engine for a sandbox that exists, perhaps made by another process."""
+        home = _store.attach(id)
+        try:
+            engine = cls(Settings.from_meta(id, home.meta()))
+        except (OSError, ValueError, KeyError) as error:
+            home.release()
+            raise CordonError(f"cannot attach to sandbox '{id}': {error}") from None
+        engine.private.take(home)
+        return engine
+
+    # --- its life --------------------------------------------------------------------------------
+
+    def check_open(self) -> None:
+        """ClosedError after shut()."""
+        if self.runs.is_closed:
+            raise ClosedError("the sandbox is closed")
+        self._after_fork()
+
+    def _after_fork(self) -> None:
+        """A forked child shares the private directory with its parent, and has no runs."""
+        if self._pid != os.getpid():
+            self._pid = os.getpid()
+            self.private.renew_lock()
+            self.runs.after_fork()
+
+    def start(self) -> Optional[_store.Home]:
+        """The private directory, which is made if it is missing; None without ``persist``."""
+        self.check_open()
+        return self.private.open() if self.settings.persist else None
+
+    def shut(self, remove: bool) -> None:
+        """Ends everything. ``remove``: even files that were to stay."""
+        self._after_fork()
+        if self.runs.close() or remove:
+            self.runs.end()
+            self.private.close(remove)
+
+    def restart(self) -> None:
+        """Ends everything and begins with empty private files, under a new id."""
+        self.check_open()
+        self.shut(remove=False)
+        self._begin(replace(self.settings, id=None))
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was shut, or its private directory removed by another process."""
+        home = self.private.home
+        return self.runs.is_closed or (home is not None and not home.exists)
+
+    @property
+    def id(self) -> str:
+        """The id of the private directory, which is made if it is missing."""
+        if not self.settings.persist:
+            raise UsageError("a sandbox without persist has no id")
+        home = self.private.home
+        if self.runs.is_closed and self.settings.keep and home is not None:
+            return home.id
+        self.check_open()
+        return self.private.open().id
+
+    @property
+    def workdir(self) -> str:
+        """The directory that commands start in, as they see it."""
+        view = self._viewer.common()
+        if view.level == "landlock" and self.settings.persist:
+            self.start()  # nothing is mounted there, so paths are those of the host
+        if self.settings.private_workdir:
+            return self.private.inside_workdir()
+        return self.private.inside_home() if view.cwd == view.home else view.cwd
+
+    def writable_paths(self) -> List[str]:
+        """The directories of the host that runs can change."""
+        paths = list(self.settings.policy.effective().get("fs.write", ()))
+        if self.private.home is not None:
+            paths.append(self.private.home.path)
+        return [os.path.realpath(os.path.join(self.settings.base_dir, path)) for path in paths]
+
+    # --- runs ------------------------------------------------------------------------------------
+
+    def begin(
+        self, args: RunArguments, connect: Optional[Callable[[Job], None]] = None
+    ) -> Union[Started, Result]:
+        """Prepares and starts a run; the result at once if the command is refused or cannot be
+        executed. ``connect`` is called before the start, to make pipes."""
+        job = self.prepare(args)
+        return job if isinstance(job, Result) else self._start(job, connect)
+
+    def begin_files(self, op: "Op[Any]", out_fd: int) -> Union[Started, Result]:
+        """Starts a run that serves requests about files instead of executing something."""
+        settings, home = self.settings, self.start()
+        policy = self.policies.for_files(op.grows)
+        job = Job(policy.native(settings.base_dir), ["files"], cwd=self.workdir)
+        options = job.options
+        options.update(settings.launch_options())
+        if home is not None:
+            options["private_dir"] = self.private.path_for(home, policy)
+        # The server limits itself, and its answers, which are the caller's, are not charged to it.
+        options["memory_bytes"] = -1
+        if "fs.workspace" in policy.effective():
+            options["workspace_name"] = None  # Runs.start() fills it in
+        if settings.private_workdir:
+            job.set("cwd", self.private.inside_workdir())
+        options.update(files=True, stdin=op.request, stdout=out_fd, stderr="capture")
+        return self._start(job, None)
+
+    def _start(
+        self, job: Job, connect: Optional[Callable[[Job], None]]
+    ) -> Union[Started, Result]:
+        try:
+            if connect is not None:
+                connect(job)
+            run = self.runs.start(job)
+        except BaseException:
+            job.close()
+            raise
+        if isinstance(run, Result):
+            job.close()
+            return run
+        return Started(self, run, job)
+
+    def prepare(self, args: RunArguments) -> Union[Job, Result]:
+        """Everything up to the start: a job, or the result if the command is refused."""
+        home = self.start()
+        self._viewer.make_workdir()
+        policy = self.policies.for_run(args)
+        native = self.policies.native(policy)
+        argv = _argv(args, policy)
+        denied = _check_commands(args, argv, policy, native)
+        if denied is not None:
+            return denied
+        job = Job(native, argv, merge=args.merge, cwd=args.cwd, stated=policy)
+        try:
+            if home is None and args.code is not None:
+                home = job.temporary_home = self.private.temporary()
+            self._fill(job, args, policy, home)
+        except BaseException:
+            job.close()
+            raise
+        return job
+
+    def _fill(
+        self, job: Job, args: RunArguments, policy: Policy, home: Optional[_store.Home]
+    ) -> None:
+        options = job.options
+        stated = policy.effective()
+        options.update(self.settings.launch_options())
+        for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
+            if key in policy.unlimited:
+                options[option] = -1
+        options["search_path"] = _code_path(args) or options["search_path"]
+        if home is not None:
+            options["private_dir"] = self.private.path_for(home, policy)
+            self._put_files(job, args, policy, home)
+        elif isinstance(args.cmd, str):
+            self._put_programs(job, policy)
+        path = self.private.search_path(job.argv[0], job.policy, policy, options.get("code_dir"))
+        if path is not None and "PATH" not in stated.get("env.set", {}):
+            job.set("env.set", f"PATH={path}")
+        if home is not None:
+            for name, value in KEPT_HOME.items():
+                if name not in stated.get("env.set", {}):
+                    job.set("env.set", f"{name}={value}")
+        for name, value in _arguments.variables("env", args.env).items():
+            job.set("env.set", f"{name}={value}")
+        self._set_cwd(job, args, policy)
+        options["stdin"] = args.stdin_for_library()
+        options["stderr"] = "join" if args.merge or args.tty else "capture"
+        options["keep_orphans"] = args.orphans == "keep"
+        if args.tty:
+            options.update(terminal=True, rows=args.rows, cols=args.cols)
+        if stated.get("fs.workspace") is not None:
+            options["workspace_name"] = None  # Runs.start() fills it in
+            options["workspace_changes"] = True
+
+    def _put_files(
+        self, job: Job, args: RunArguments, policy: Policy, home: _store.Home
+    ) -> None:
+        """Puts code, and commands that are too long for an argument, into files of the run's own."""
+        code, private = args.code, self.private
+        python = private.python_link(policy)
+        if code is not None:
+            job.drop = put_code(home.path, python, code.filename, code.content, code.files)
+            job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.filename}"
+        elif len(job.argv) == 3 and len(job.argv[2]) > _ARGUMENT_MAX:
+            if args.shell is not None or job.argv[:2] == ["/bin/sh", "-c"]:
+                job.drop = put_code(home.path, python, "command", job.argv[2], None)
+                job.argv[1:] = [f"{private.inside_code(job.drop.path)}/command"]
+        if job.drop is not None:
+            job.options["code_dir"] = job.drop.path
+        else:
+            self._put_programs(job, policy)
+
+    def _put_programs(self, job: Job, policy: Policy) -> None:
+        drop = self.private.programs(policy)
+        if drop is not None:
+            job.options["code_dir"] = drop.path
+
+    def _set_cwd(self, job: Job, args: RunArguments, policy: Policy) -> None:
+        cwd = None if args.cwd is None else _arguments.path("cwd", args.cwd)
+        if cwd is not None and not os.path.isabs(cwd):
+            cwd = os.path.join(self.workdir, cwd)
+        elif cwd is None and self.settings.private_workdir and "cwd" not in policy.effective():
+            cwd = self.private.inside_workdir()
+        if cwd is not None:
+            job.cwd = cwd
+            job.set("cwd", os.path.normpath(cwd))
+
+    # --- beside runs -----------------------------------------------------------------------------
+
+    def wrap(
+        self, argv: Sequence[StrPath], cwd: Optional[StrPath], env: Optional[Mapping[str, str]]
+    ) -> List[str]:
+        """The command line that runs ``argv`` in this sandbox."""
+        self.check_open()
+        settings = self.settings
+        policy, doc = settings.policy, settings.policy.effective()
+        argv = _arguments.words("argv", argv)
+        if not argv or not argv[0]:
+            raise UsageError("the command is empty")
+        if "commands" not in doc:
+            argv[0] = program(argv[0], callers_path())
+        where = _arguments.path("cwd", cwd) if cwd is not None else doc.get("cwd") or self.workdir
+        doc["cwd"] = where if os.path.isabs(where) else os.path.join(self.workdir, where)
+        if env:
+            doc["env.set"] = {**doc.get("env.set", {}), **_arguments.variables("env", env)}
+        words = [cordon_command(), "run", *flags_of(doc, settings.base_dir)]
+        for key, flag, default in (
+            ("limits.wall", "--timeout", "30s"),
+            ("limits.memory", "--memory", "256M"),
+        ):
+            if key not in doc and key not in policy.unlimited:
+                words += [flag, default]
+        home = self.start()
+        if home is not None:
+            words += ["--private", self.private.path_for(home, policy)]
+            for name, value in KEPT_HOME.items():
+                if name not in doc.get("env.set", {}):
+                    words += ["--env", f"{name}={value}"]
+        for port, endpoint in self.runs.endpoints.items():
+            words += ["--publish", f"{endpoint.port}:{port}/tcp"]
+        return [*words, "--", *argv]
+
+    def spawn(
+        self,
+        argv: Sequence[StrPath],
+        cwd: Optional[StrPath],
+        env: Optional[Mapping[str, str]],
+        popen: Dict[str, Any],
+    ) -> "subprocess.Popen[Any]":
+        """Starts what wrap() gives. Values of variables go through the environment, since every
+        user of the machine can see the command line."""
+        given = self.settings.policy.effective().get("env.set", {})
+        given = {**given, **_arguments.variables("env", env)}
+        unseen = {name: text for name, text in given.items() if name not in _USED_BY_COMMAND}
+        words = self.wrap(argv, cwd, env)
+        for name, text in unseen.items():
+            words[words.index(f"{name}={text}")] = name
+        # The launcher lets the command read the directory that it is started in.
+        where, found = self.settings.launch_options()["cwd"], changed_path()
+        path = {} if found is None else {"PATH": found}
+        spawned = subprocess.Popen(words, cwd=where, env={**os.environ, **path, **unseen}, **popen)
+        self.runs.add_spawned(spawned)
+        return spawned
+
+
+def _code_path(args: RunArguments) -> Optional[str]:
+    """Where code's own interpreter is found by its name in a list of commands, if PATH has another
+    one before it."""
+    ours = None if args.code is None else hidden(search_path())
+    if ours is None or args.code is None or args.code.argv[0] != ours:
+        return None
+    return f"{os.path.dirname(ours)}:{search_path()}"
+
+
+def _argv(args: RunArguments, policy: Policy) -> List[str]:
+    cmd = args.cmd
+    if isinstance(cmd, str):
+        shell = "/bin/sh" if args.shell is None else _arguments.path("shell", args.shell)
+        if not shell:
+            raise UsageError("shell: '' is no path")
+        return [shell, "-c", _arguments.text("cmd", cmd)]
+    if isinstance(cmd, bytes) or not hasattr(cmd, "__iter__"):
+        raise UsageError(f"cmd: a string or a list of strings is needed, not {type(cmd).__name__}")
+    argv = _arguments.words("cmd", cmd)
+    if not argv or not argv[0]:
+        raise UsageError("the command is empty")
+    if "commands" not in policy.effective():
+        argv[0] = program(argv[0], search_path())
+    elif argv[0] == "python" and not shutil.which("python", path=search_path()):
+        argv[0] = "python3"  # the list says which
+    return argv
+
+
+def _check_commands(
+    args: RunArguments, argv: List[str], policy: Policy, native: _cordon.Policy
+) -> Optional[Result]:
+    """A refusal by the list of allowed commands, before anything starts."""
+    allowed = policy.effective().get("commands")
+    if allowed is None:
+        return None
+    path = _code_path(args) or search_path()
+    if isinstance(args.cmd, str) and argv[0] in SHELLS:
+        bad = refused(args.cmd, [*allowed, argv[0]], path)
+        if bad is None and argv[0] not in allowed:
+            set_in(native, "commands", argv[0])
+    else:
+        # Another name of an allowed program needs no word in the policy: the library checks the
+        # file, and the one that it starts.
+        bad = refused(argv[:1], allowed, path)
+    if bad is None:
+        return None
+    error = NotExecutableError(
+        f"'{bad}' is not one of the allowed commands",
+        hint="allowed: " + (", ".join(allowed) or "none"),
+    )
+    setattr(error, "target", bad)
+    return not_started(error, kind="denied", status=126)

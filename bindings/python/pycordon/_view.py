@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runs of a sandbox see: its view, and its private directory."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import threading
+import weakref
+from dataclasses import dataclass, replace
+from typing import Any, Dict, Mapping, Optional, Tuple
+
+from . import _cordon, _store
+from ._native import launcher, log
+from ._code import INSIDE, PROGRAMS, Drop
+from ._errors import ClosedError, CordonError, PathError, StateError, raise_native
+from ._policy import Policy, from_document
+from ._python import hidden
+from ._runs import KeptRuns, Runs
+from ._settings import Settings
+from ._tighten import inside
+
+_SHOWING = ("bind", "rule", "overlay")
+
+
+@dataclass(frozen=True)
+class View:
+    """What a plan says about a run."""
+
+    level: str
+    cwd: str
+    home: str
+    path: str
+    host_uid: int
+    host_gid: int
+    shown: Tuple[str, ...]  # files of the host that are visible, for whatever reason
+
+    @classmethod
+    def from_plan(cls, plan: Mapping[str, Any]) -> "View":
+        """From the plan's JSON."""
+        env = dict(entry.split("=", 1) for entry in plan["env"])
+        ids = plan["ids"]
+        return cls(
+            plan["level"],
+            plan["cwd"],
+            env.get("HOME", "/"),
+            env.get("PATH", os.defpath),
+            ids["host_uid"],
+            ids["host_gid"],
+            tuple(step["path"] for step in plan["steps"] if step["do"] in _SHOWING),
+        )
+
+
+class Viewer:
+    """Plans runs without starting them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._common: Optional[View] = None
+
+    def plan(self, policy: _cordon.Policy, argv0: str) -> View:
+        """The view of one run."""
+        try:
+            text = launcher().plan(policy, [argv0], **self._settings.launch_options())
+        except _cordon.Error as error:
+            raise_native(error)
+        return View.from_plan(json.loads(text))
+
+    def common(self) -> View:
+        """What every run of the sandbox has in common."""
+        view = self._common
+        if view is None:
+            settings = self._settings
+            self.make_workdir()
+            # At level landlock the private directory is the sandbox's disk; this plan has none.
+            unneeded = ("commands", "limits.disk") if settings.persist else ("commands",)
+            doc = {k: v for k, v in settings.policy.effective().items() if k not in unneeded}
+            native = from_document(doc).native(settings.base_dir)
+            view = self._common = self._with_owner(self.plan(native, "/bin/sh"), doc)
+        return view
+
+    def _with_owner(self, view: View, doc: Mapping[str, Any]) -> View:
+        """With a private directory root's runs at level landlock keep root's id."""
+        if not self._settings.persist or view.level != "landlock" or "user" in doc:
+            return view
+        return replace(view, host_uid=os.geteuid(), host_gid=os.getegid())
+
+    def make_workdir(self) -> None:
+        """Makes the working directory on the host if it is missing."""
+        path = self._settings.host_workdir
+        if path is None:
+            return
+        try:
+            os.makedirs(path, exist_ok=True)
+        except OSError as error:
+            why = "it is no directory" if error.errno == errno.EEXIST else error.strerror
+            raise PathError(
+                f"workdir '{path}' cannot be used: {why}", errno=error.errno or 0
+            ) from None
+
+
+def _discard(home: _store.Home, keep: bool, kept: KeptRuns) -> None:
+    """For a sandbox that was not closed: at its garbage collection or at the interpreter's end."""
+    try:
+        kept.end()  # before their files go away
+        if home.owner and not keep:
+            home.remove()
+        else:
+            home.release()
+    except (OSError, CordonError) as error:
+        log.debug("cannot remove sandbox %s: %s", home.id, error)
+
+
+class PrivateDir:
+    """The sandbox's private directory, and where runs find it. The first use makes it."""
+
+    def __init__(self, settings: Settings, viewer: Viewer, runs: Runs) -> None:
+        self._settings = settings
+        self._viewer = viewer
+        self._runs = runs
+        self._finalizer: "Optional[weakref.finalize[..., Any]]" = None
+        self._is_closed = False
+        self._links: Dict[Tuple[str, bool], Optional[str]] = {}
+        self._paths: Dict[str, str] = {}
+        self._programs: Dict[str, Drop] = {}  # by where the links lead
+        #: None before the first use. Stays after close(), for its id.
+        self.home: Optional[_store.Home] = None
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """In a forked child another thread of the parent may hold the old one for ever."""
+        self._lock = threading.RLock()  # a signal handler may close the sandbox meanwhile
+
+    def take(self, home: _store.Home) -> None:
+        """Uses a directory that exists."""
+        self.home = home
+        self._finalizer = weakref.finalize(
+            self, _discard, home, self._settings.keep, self._runs.kept
+        )
+
+    def open(self) -> _store.Home:
+        """The directory; makes or attaches to it if that was not done yet."""
+        home = self.home
+        if home is None:
+            with self._lock:
+                if self._is_closed:
+                    raise ClosedError("the sandbox is closed")
+                if self.home is None:
+                    self._make()
+                home = self.home
+        assert home is not None
+        home.require()
+        return home
+
+    def _make(self) -> None:
+        settings = self._settings
+        if settings.id is not None:
+            self.take(_store.attach(settings.id))
+            return
+        self._viewer.common()  # fails before anything is made if no run can be planned
+        self.take(self._create(settings.meta(), settings.keep))
+
+    def temporary(self) -> _store.Home:
+        """A directory for one run of a sandbox that has none. The caller removes it."""
+        return self._create({}, keep=False)
+
+    def _create(self, meta: Mapping[str, Any], keep: bool) -> _store.Home:
+        """A new directory, complete before any other thread can see it."""
+        home = _store.create(meta, keep)
+        try:
+            self._furnish(home.path)
+        except BaseException:
+            home.remove()
+            raise
+        return home
+
+    def close(self, remove: bool) -> None:
+        """Removes the directory, or lets go of it if it is to stay."""
+        with self._lock:
+            self._is_closed = True
+            home, finalizer = self.home, self._finalizer
+            self._finalizer = None
+        if finalizer is not None:
+            finalizer.detach()
+        for drop in self._programs.values():
+            drop.close()
+        if home is not None:
+            if (home.owner and not self._settings.keep) or remove:
+                home.remove()
+            else:
+                home.release()
+
+    def _furnish(self, path: str) -> None:
+        """Makes tmp, home and their content, before any guest can write there."""
+        view = self._viewer.common()
+        parts = [os.path.join(path, "tmp"), os.path.join(path, "home")]
+        if self._settings.private_workdir:
+            parts.append(os.path.join(path, "home", "work"))
+        for directory in parts:
+            os.mkdir(directory, 0o700)
+            if os.geteuid() == 0:
+                os.chown(directory, view.host_uid, view.host_gid)
+
+    def path_for(self, home: _store.Home, policy: Policy) -> str:
+        """The directory's path, for a run with ``policy``. The library hides the user's state
+        directory whatever is granted. At level landlock it cannot where the policy grants reading,
+        and elsewhere it hides only the run's own directory and not its neighbours."""
+        view = self._viewer.common()
+        if _store.is_hidden(home.path) and view.level != "landlock":
+            return home.path
+        doc = policy.effective()
+        grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
+        grants = [os.path.join(self._settings.base_dir, grant) for grant in grants]
+        # The caller's directory and a workspace are shown without being such grants.
+        if inside(home.path, [*grants, *view.shown]):
+            raise StateError(
+                f"sandboxes are kept in '{os.path.dirname(home.path)}', which is granted",
+                hint="set XDG_STATE_HOME to a directory of yours, or grant less",
+            )
+        return home.path
+
+    # --- where runs find things --------------------------------------------------------------
+
+    def inside_home(self) -> str:
+        """The home directory, as runs see it."""
+        view = self._viewer.common()
+        if view.level == "landlock" and self.home is not None:
+            return os.path.join(self.home.path, "home")
+        return view.home
+
+    def inside_code(self, drop: str) -> str:
+        """A run's code, as it sees that. ``drop``: the host's directory."""
+        return drop if self._viewer.common().level == "landlock" else INSIDE
+
+    def inside_workdir(self) -> str:
+        """The private working directory, as runs see it. If the home is granted, that is the host's,
+        with no such directory; then it is where the library starts them."""
+        view = self._viewer.common()
+        if view.level != "landlock" and inside(view.home, view.shown):
+            return view.cwd
+        return os.path.join(self.inside_home(), "work")
+
+    def python_link(self, policy: Policy) -> Optional[str]:
+        """Where a link called ``python`` has to lead; None if PATH has the right one. What a list of
+        commands allows is found by PATH, so then it only stands in for one that is missing."""
+        path, doc = self._viewer.common().path, policy.effective()
+        if (path, "commands" in doc) not in self._links:
+            found = None if "commands" in doc else hidden(path)
+            if found is None and shutil.which("python", path=path) is None:
+                found = shutil.which("python3", path=path)
+            self._links[path, "commands" in doc] = found
+        return self._links[path, "commands" in doc]
+
+    def programs(self, policy: Policy) -> Optional[Drop]:
+        """What runs without code are shown: a program called python, if they need one."""
+        python, doc = self.python_link(policy), policy.effective()
+        grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
+        if python is None or os.path.dirname(INSIDE) in map(os.path.normpath, grants):
+            return None
+        with self._lock:
+            # A forked child uses its parent's, which is there as long as the sandbox is.
+            made = self._programs.get(python)
+            if not self._is_closed and (made is None or not os.path.isdir(made.path)):
+                try:
+                    base = _store.directory() if self.home is None else os.path.dirname(self.home.path)
+                    self._programs[python] = made = Drop(base, python)
+                except CordonError:
+                    if self.home is not None:
+                        raise
+                    return None  # a sandbox without persist works without a place for files
+                weakref.finalize(self, made.close)
+            return self._programs.get(python)
+
+    def search_path(
+        self, argv0: str, policy: _cordon.Policy, stated: Policy, drop: Optional[str]
+    ) -> Optional[str]:
+        """PATH of a run with the directory of our ``python``, at its end unless it hides another
+        one; None: leave it alone."""
+        if self.python_link(stated) is None or drop is None:
+            return None
+        if argv0 not in self._paths:
+            try:
+                self._paths[argv0] = self._viewer.plan(policy, argv0).path
+            except CordonError:
+                return None  # starting it will say the same
+        path, programs = self._paths[argv0], f"{self.inside_code(drop)}/{PROGRAMS}"
+        comes_first = "commands" not in stated.effective() and hidden(path) is not None
+        return f"{programs}:{path}" if comes_first else f"{path}:{programs}"

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""pytest -p: in how many cases a sandbox was really started.
+
+A suite may pass by testing the framework alone. docs/integrations.md says how many cases do more, and
+a suite in which none does has shown nothing.
+"""
+
+import os
+
+from pycordon import AsyncSandbox, Sandbox
+from pycordon._runs import Runs
+
+_started = set()
+
+
+def _case():
+    return os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
+
+
+def _counted(method):
+    def count(self, *args, **kwargs):
+        _started.add(_case())
+        return method(self, *args, **kwargs)
+
+    return count
+
+
+# Runs of the library, and command lines that a framework starts itself.
+Runs.start = _counted(Runs.start)
+for _kind in (Sandbox, AsyncSandbox):
+    _kind.wrap = _counted(_kind.wrap)
+
+
+def pytest_sessionfinish(session):
+    _started.discard("")
+    if not session.config.option.collectonly:
+        print(f"\n{len(_started)} of {session.testscollected} cases started a sandbox")
+        if session.testscollected and not _started:
+            session.exitstatus = 1

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What type checkers say about calls of the package; never executed. tools/check-types.py wants an
+error in each line that ends with "slip", and in no other."""
+
+import math
+from datetime import timedelta
+from pathlib import Path
+
+import pycordon
+
+# As it is meant.
+config = pycordon.SandboxConfig(max_memory_mb=512, net_allow=["example.com"])
+box = pycordon.Sandbox(config, fs_read=["/usr/share", Path("/srv")], fs_write="/var/tmp", isolation="auto")
+box = pycordon.Sandbox("python", limits_wall=timedelta(seconds=5), limits_memory=math.inf, net_publish=[8080])
+box = pycordon.Sandbox(limits=pycordon.Limits(memory="64M"), best_effort=["memory"], max_procs=None)
+policy = pycordon.Policy("agent", env=pycordon.Env(set={"A": "b"}), cwd="/tmp").merged(max_cpu_percent=50)
+result = box.run(["ls", "-l"], orphans="keep", timeout="5s", policy=policy, limits_procs=8)
+result = box.run_code("print(1)", files={"a": b""}, max_memory_mb=64.5)
+result = pycordon.run("true", workdir="/var/tmp", fs_read=["/usr"], stdin=b"x", check=True, timeout=1.5)
+text: str = result.kind
+
+# Slips: a wrong name, type, unit, literal.
+pycordon.Sandbox(max_memmory_mb=512)  # slip
+pycordon.Sandbox(max_memory_mb="512M")  # slip
+pycordon.Sandbox(max_execution_seconds="30s")  # slip
+pycordon.Sandbox(fs_read=5)  # slip
+pycordon.Sandbox(fs_read=b"/usr")  # slip
+pycordon.Sandbox(net_allow={"example.com": 443})  # slip
+pycordon.Sandbox(isolation="namespace")  # slip
+pycordon.Sandbox(persist="no")  # slip
+pycordon.Sandbox(env={"A": 1})  # slip
+pycordon.Policy("pyton")  # slip
+pycordon.SandboxConfig(max_cpu_percent="50%")  # slip
+box.run("true", orphans="keeep")  # slip
+box.run("true", timeout=[5])  # slip
+box.run("true", fs_raed=["/usr"])  # slip
+box.run_code("print(1)", files=["a"])  # slip
+pycordon.run("true", stdin=["x"])  # slip
+pycordon.AsyncSandbox(limits_procs="many")  # slip
