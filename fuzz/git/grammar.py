@@ -9,7 +9,9 @@ A recipe is data (JSON), so that a finding can be kept, made smaller and replaye
     kind      the payload
     way       how it was placed
     commits   the guest commits what names a repository: then the host's checkouts enter it by right
+    continues the host goes on with what the guest began: a rebase and the like
     via       "write" or "workspace"
+    quick     the host uses a few commands only
 """
 
 import random
@@ -17,27 +19,36 @@ from typing import Any, Callable, Dict, List
 
 import payloads
 from payloads import Step
+from states import SHA, StateWays
 from world import HOMES, HOOKS, KINDS, Spec, World
 
 Recipe = Dict[str, Any]
 MARK = (86400, 271828182)  # of a placeholder: src/format/placeholder_mark.h
-SHA = "0123456789012345678901234567890123456789"
 ASIDE = ".held-by-cordon"
 
 
-class Ways:
+def aside(path: str) -> str:
+    """What Cordon would call it."""
+    parent, _, name = path.rpartition("/")
+    name = name if name[0] == "." else "." + name
+    return f"{parent}/{name}{ASIDE}" if parent else name + ASIDE
+
+
+class Ways(StateWays):
     """One way per method; each returns the steps. `git` is the repository, seen from the grant."""
 
     def __init__(self, rng: random.Random, world: World, kind: str):
         self.rng, self.world, self.kind = rng, world, kind
         self.git = world.git_dir()
-        self.commits = False
+        self.commits = self.continues = False
 
     def names(self) -> List[str]:
-        got = ["none_or_above", "bare_top", "random_steps", "odd_files"]
+        got = ["none_or_above", "bare_top", "random_steps", "odd_files", "specials", "attributes", "far", "added", "added", "added"]
         if self.git:
             got += ["direct", "nested", "nested", "modules", "worktrees", "links", "links", "alternates", "remotes"]
-            got += ["hidden_then_bare", "stolen_names"]
+            got += ["hidden_then_bare", "stolen_names", "odd_data", "odd_data", "loose", "indexes", "hostile_index", "hostile_index"]
+        if self.git == ".git":
+            got += ["rebase_state", "rebase_state", "am_state", "sequencer_state", "bisect_state", "merge_state"]
         if self.world.module():
             got += ["module", "module"]
         if self.world.obeyed():
@@ -102,6 +113,33 @@ class Ways:
                 made += [["chmod", f"{at}/.git", 0o444], ["utime", f"{at}/.git", *MARK]]
         made += self.gitlink(at)
         return made + self.disguise(f"{at}/.git")
+
+    def added(self) -> List[Step]:
+        """No index names it, until the host says `git add .`."""
+        at = self.rng.choice(["n", "src/n", "new/deep/n", "loose", "loose/deep", "loose/deep/n", "big/deep/n", "part/loose", "a b/n", "-n"])
+        up, dot = "../" * (at.count("/") + 1), f"{at}/.git"
+        made: List[Step] = [*self.repository(dot)]
+        aside: List[Step] = [*made, ["rename", dot, "hidden"]]
+        ways: List[List[Step]] = [
+            made, made,
+            [*aside, ["write", dot, f"gitdir: {up}hidden\n"]],
+            [*aside, ["link", up + "hidden", dot]],
+            [*aside, ["rename", "hidden", dot]],
+            [*aside, ["git", "init", "-q", at], ["write", f"{dot}/commondir", f"{up}../hidden\n"]],
+            [*made, ["rename", f"{dot}/config", "conf"], ["git", "init", "-q", at], ["append", f"{dot}/config", f"[include]\n\tpath = {up}../conf\n"]],
+            [*made, ["rename", f"{dot}/config", "conf"], ["link", up + "../conf", f"{dot}/config"]],
+            [*made, ["rename", f"{dot}/config", f"{dot}/config.worktree"], ["write", f"{dot}/config", "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tworktreeConfig = true\n"]],
+            [["git", "init", "-q", "other"], *self.repository("other/m/.git"), ["git", "-C", "other", "add", "-A"], ["git", "-C", "other", "commit", "-qm", "m"]],
+            [*made, ["git", "init", "-q", "mine"], ["git", "-C", "mine", "config", "core.worktree", f"{self.world.grant}/{at}"]],
+            [*made, ["rename", f"{dot}/HEAD", "h"], ["rename", "h", f"{dot}/HEAD"]],
+            [*made, ["rename", at, "big/x"], ["rename", "big/x", "moved"]],
+            [*made, ["chmod", at, 0], ["chmod", at, 0o755]],
+            [*made, ["chmod", dot, 0], ["chmod", dot, 0o755]],
+            [*made, self.rng.choice([["remove", ".gitignore"], ["append", ".gitignore", "!big\n"], ["write", ".gitignore", "\n"], ["write", "big/.gitignore", "!*\n"]])],
+            [*made, ["remove", f"{dot}/index"], ["link", str(self.world.live / "new-file"), f"{dot}/index"]],
+            [*made, ["write", f"{dot}/objects/info/alternates", str(self.world.live / "elsewhere" / "objects") + "\n"]],
+        ]  # fmt: skip
+        return self.rng.choice(ways) + self.disguise(dot)
 
     def modules(self) -> List[Step]:
         name = self.rng.choice(["n", "mod", "x/y"])
@@ -336,7 +374,7 @@ class Ways:
             [["chmod", path, 0o444], ["utime", path, *MARK]],
             [["utime", path, self.rng.choice([0, 1000, 2**32]), 0]],
             [["many", parent, "m", 200]],
-            [["mkdir", path + ASIDE], ["write", path + ASIDE + "/x", ""]],
+            [["mkdir", aside(path)], ["write", aside(path) + "/x", ""]],
         ]  # fmt: skip
         return self.rng.choice(ways)
 
@@ -357,7 +395,7 @@ def restored(rng: random.Random, steps: List[Step]) -> List[Dict[str, Any]]:
     """A second run gives what was put aside its name again."""
     back: List[Step] = []
     for name in (".git", "n/.git", "mod/.git", ".git/logs/HEAD", ".git/index", "src/n/.git", ".git/modules", ".git/worktrees"):
-        back += [["rename", name + ASIDE, name]]
+        back += [["rename", aside(name), name]]
     return [{"steps": steps}, {"steps": back}]
 
 
@@ -369,12 +407,14 @@ def overlapping(rng: random.Random, steps: List[Step]) -> List[Dict[str, Any]]:
     return [{"steps": first}, {"steps": second, "after": "sync-made"}]
 
 
-def recipe(rng: random.Random, make: Callable[[Spec], World]) -> Recipe:
-    """A recipe by chance."""
-    spec = Spec(
+def spec(rng: random.Random) -> Spec:
+    return Spec(
         rng.choice(KINDS + ("plain",) * 6), rng.choice(HOMES + ("plain",) * 4), rng.choice(HOOKS), rng.random() < 0.5, rng.choice([2, 2, 4])
     )
-    world = make(spec)
+
+
+def recipe(rng: random.Random, world: World) -> Recipe:
+    """A recipe by chance."""
     kind = rng.choice(payloads.KINDS) if rng.random() < 0.6 else rng.choice(["fsmonitor", "hook:post-index-change", "filter"])
     ways = Ways(rng, world, kind)
     steps, used = payloads.preparation(world), []
@@ -386,5 +426,7 @@ def recipe(rng: random.Random, make: Callable[[Spec], World]) -> Recipe:
     if "nested" in used and rng.random() < 0.15:
         split = overlapping
     return {
-        "spec": list(spec), "runs": split(rng, steps), "kind": kind, "way": "+".join(used), "commits": ways.commits, "via": "write",
+        "spec": list(world.spec), "runs": split(rng, steps), "kind": kind, "way": "+".join(used), "commits": ways.commits,
+        "continues": ways.continues, "via": "write" if world.more else rng.choice(["write"] * 9 + ["workspace"]),
+        "quick": rng.random() < 0.6,
     }  # fmt: skip

@@ -8,13 +8,16 @@ is refused is passed over: an attacker goes on. Prints what was refused, for who
 """
 
 import ctypes
+import hashlib
 import json
 import os
 import shutil
 import socket
+import struct
 import subprocess
 import sys
 import time
+import zlib
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
@@ -144,10 +147,46 @@ def many(path, prefix, n):
             pass
 
 
+def objects(top, how, target):
+    """Every loose object becomes something else."""
+    for name in sorted(os.listdir(top)):
+        if len(name) != 2:
+            continue
+        for file in os.listdir(f"{top}/{name}"):
+            path = f"{top}/{name}/{file}"
+            os.unlink(path)
+            if how == "fifo":
+                os.mkfifo(path)
+            elif how == "link":
+                os.symlink(target, path)
+            elif how == "dir":
+                os.mkdir(path)
+            else:
+                bind(path)
+
+
+def index(git_dir, entry, text, mode=0o100755):
+    """An index that no git writes: its one entry has this path, and a blob with this text."""
+    blob = b"blob %d\0" % len(text.encode()) + text.encode()
+    sha = hashlib.sha1(blob)
+    parents(f"{git_dir}/objects/{sha.hexdigest()[:2]}/x")
+    with open(f"{git_dir}/objects/{sha.hexdigest()[:2]}/{sha.hexdigest()[2:]}", "wb") as f:
+        f.write(zlib.compress(blob))
+    name = entry.encode()
+    data = b"DIRC" + struct.pack(">II", 2, 1) + struct.pack(">10I", 0, 0, 0, 0, 0, 0, mode, 0, 0, len(text)) + sha.digest()
+    data += struct.pack(">H", min(len(name), 0xFFF)) + name
+    data += b"\0" * (8 - (62 + len(name)) % 8)
+    with open(f"{git_dir}/index.new", "wb") as f:
+        f.write(data + hashlib.sha1(data).digest())
+    os.rename(f"{git_dir}/index.new", f"{git_dir}/index")
+
+
 def decoys(path, n):
     """Names that Cordon would give to what it puts aside."""
-    for suffix in ["", *(f".{i}" for i in range(n)), *(f"-{i}" for i in range(3))]:
-        write(f"{path}.held-by-cordon{suffix}", "")
+    parent, name = os.path.split(path)
+    for first in ("", "." if name[0] != "." else "x"):
+        for suffix in ["", *(f".{i}" for i in range(n)), *(f"-{i}" for i in range(3))]:
+            write(os.path.join(parent, f"{first}{name}.held-by-cordon{suffix}"), "")
 
 
 def git(*argv):
@@ -167,7 +206,7 @@ OPS = {
     "write": write, "append": append, "replace": replace, "link": link, "relink": relink, "hardlink": hardlink,
     "exchange": exchange, "remove": remove, "copy": copy, "rename": rename, "mkdir": mkdir,
     "chmod": os.chmod, "utime": utime, "fifo": fifo, "socket": bind, "deep": deep, "many": many,
-    "decoys": decoys, "git": git, "await": await_, "rmdir": os.rmdir, "truncate": os.truncate,
+    "objects": objects, "index": index, "decoys": decoys, "git": git, "await": await_, "rmdir": os.rmdir, "truncate": os.truncate,
 }  # fmt: skip
 
 

@@ -22,6 +22,16 @@ CONFIGS: Dict[str, str] = {
     "editor": "[core]\n\teditor = P\n",
     "diff-external": "[diff]\n\texternal = P\n",
     "textconv": '[diff "x"]\n\ttextconv = P\n',
+    "diff-command": '[diff "x"]\n\tcommand = P\n',
+    "merge-driver": '[merge "x"]\n\tdriver = P %A\n',
+    "alias": "[alias]\n\tst = !P\n",
+    "sequence-editor": "[sequence]\n\teditor = P\n",
+    "pager": "[core]\n\tpager = P\n",
+    "pager-of-log": "[pager]\n\tlog = P\n",
+    "git-proxy": "[core]\n\tgitProxy = P\n" + REMOTE + "git://h/x\n",
+    "gpg-ssh": '[commit]\n\tgpgSign = true\n[gpg]\n\tformat = ssh\n[gpg "ssh"]\n\tprogram = P\n[user]\n\tsigningKey = /k\n',
+    "include-if": '[includeIf "gitdir:/"]\n\tpath = D/hostile.inc\n',
+    "url": '[protocol "ext"]\n\tallow = always\n[url "ext::P "]\n\tinsteadOf = x:\n' + REMOTE + "x:y\n",
     "filter": '[filter "x"]\n\tclean = P\n\tsmudge = P\n',
     "filter-process": '[filter "x"]\n\tprocess = P\n\trequired = true\n',
     "gpg": "[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = P\n",
@@ -33,7 +43,7 @@ CONFIGS: Dict[str, str] = {
 }
 KINDS = [*CONFIGS, *(f"hook:{name}" for name in HOOKS)]
 # These need more than the config or the hook alone, or a newer git.
-RARE = {"recent-objects", "submodule-update", "hook:pre-auto-gc", "hook:post-rewrite"}
+RARE = {"recent-objects", "submodule-update", "hook:pre-auto-gc", "hook:post-rewrite", "gpg-ssh"}
 
 
 def program(world: World) -> str:
@@ -50,7 +60,7 @@ def preparation(world: World) -> List[Step]:
     steps: List[Step] = [
         ["write", PAYLOAD, "#!/bin/sh\nexit 0\n", 0o755],
         ["write", "hostile.inc", text(world, "fsmonitor")],
-        ["write", "src/.gitattributes", "* filter=x diff=x\n"],
+        ["write", "src/.gitattributes", "* filter=x diff=x merge=x\n"],
         ["append", "src/a", "changed\n"],
     ]
     return steps + [["write", f"hostile-hooks/{name}", script(world), 0o755] for name in HOOKS]

@@ -8,12 +8,21 @@ from typing import Any, Callable, Dict, List
 import payloads
 from grammar import ASIDE, MARK, SHA, Recipe, Ways
 from payloads import Step
+from states import PATCH
 from world import Spec, World
 
 Make = Callable[[Callable[[Spec], World]], Recipe]
 ALL: Dict[str, Make] = {}
-# These still work: the tests pass them over, the fuzzer does not.
-OPEN: set[str] = set()
+# One of each sort, for the tests; `make fuzz-git` tries all.
+STANDING = (
+    "config", "hook", "commondir", "hooks-over-a-link", "config-behind-a-link", "bare-look-alike", "head-moved-away",
+    "git-dir-closed-then-second-run", "repository-where-none-was", "bare-below-the-top", "work-tree-file", "bare-repository",
+    "nested-like-a-placeholder", "nested-decoys", "nested-overlapping", "nested-split-index", "nested-through-worktrees",
+    "submodule-made-another", "file-made-a-repository", "log-is-a-link-in-two-runs", "log-is-a-link-and-its-next-name-is-a-branch",
+    "log-is-a-link-by-workspace", "objects-elsewhere", "legacy-remote", "rebase-with-a-command", "am-that-writes-a-file",
+    "added", "added-beside-a-hostile-index", "added-in-an-old-directory", "added-through-a-file", "added-config-of-the-users", "added-ignored-at-first",
+    "pipe-in-a-new-directory", "index-with-a-hook", "index-with-a-hook-by-workspace", "index-with-a-file-above", "resolved-conflict-elsewhere",
+)  # fmt: skip
 
 
 class Kit:
@@ -46,7 +55,7 @@ class Kit:
 
 
 def known(
-    name: str, kind: str = "fsmonitor", harm: str = "executed", via: str = "write", place: str = "plain", **spec: Any
+    name: str, kind: str = "fsmonitor", harm: str = "executed", via: str = "write", place: str = "plain", continues: bool = False, **spec: Any
 ) -> Callable[[Callable[[Kit], Any]], None]:
     """Registers a recipe; the function returns the steps of one run, or a list of runs."""
 
@@ -57,7 +66,8 @@ def known(
             runs = got if isinstance(got[0], dict) else [{"steps": got}]
             runs[0]["steps"] = payloads.preparation(kit.world) + runs[0]["steps"]
             return {
-                "spec": list(kit.spec), "runs": runs, "kind": kind, "way": name, "commits": False, "via": via, "harm": harm,
+                "spec": list(kit.spec), "runs": runs, "kind": kind, "way": name, "commits": False, "continues": continues, "via": via,
+                "harm": harm,
             }  # fmt: skip
 
         ALL[name] = make
@@ -76,6 +86,24 @@ def _(k: Kit) -> Any:
 @known("hook", "hook:pre-commit", hooks="missing")
 def _(k: Kit) -> Any:
     return k.obey(".git")
+
+
+@known("hook-of-the-user-changed", "hook:pre-commit", hooks="real")
+def _(k: Kit) -> Any:
+    """What is added is never reached, but the hook is not the user's any more."""
+    return [["append", ".git/hooks/pre-commit", "# more\n"]]
+
+
+@known("hook-of-the-user-without-its-first-line", "hook:pre-commit", hooks="real")
+def _(k: Kit) -> Any:
+    """The kernel refuses it, and git gives it to a shell."""
+    return [["write", ".git/hooks/pre-commit", "exit 0\n", 0o755]]
+
+
+@known("hooks-of-the-user-in-another-place", "hook:pre-commit", home="linked-hooks")
+def _(k: Kit) -> Any:
+    """The same bytes, where the next run can change them."""
+    return [["copy", ".team/hooks", "mine"], ["relink", "mine", ".mid"]]
 
 
 @known("git-dir-exchanged")
@@ -342,6 +370,98 @@ def _(k: Kit) -> Any:
     return k.repository("./.git")
 
 
+# --- repositories that no index names, until the host says `git add .` -------------------------------------
+
+
+@known("added")
+def _(k: Kit) -> Any:
+    return k.repository("n/.git")
+
+
+@known("added-hook", "hook:post-index-change")
+def _(k: Kit) -> Any:
+    return k.repository("new/n/.git")
+
+
+@known("added-filter", "filter")
+def _(k: Kit) -> Any:
+    return k.repository("src/n/.git")
+
+
+@known("added-beside-a-hostile-index")
+def _(k: Kit) -> Any:
+    """The index is put aside; what it kept from being looked at is untracked then."""
+    return [*k.repository("src/n/.git"), ["index", ".git", "./.git/config", "x\n"]]
+
+
+@known("added-in-an-old-directory")
+def _(k: Kit) -> Any:
+    return k.repository("loose/deep/.git")
+
+
+@known("added-through-a-file")
+def _(k: Kit) -> Any:
+    return [*k.repository("n/.git"), ["rename", "n/.git", "hidden"], ["write", "n/.git", "gitdir: ../hidden\n"]]
+
+
+@known("added-through-a-link")
+def _(k: Kit) -> Any:
+    return [*k.repository("n/.git"), ["rename", "n/.git", "hidden"], ["link", "../hidden", "n/.git"]]
+
+
+@known("added-config-of-the-users")
+def _(k: Kit) -> Any:
+    """A plain one in one run, its config in the next."""
+    return [{"steps": [["git", "init", "-q", "n"], ["git", "-C", "n", "commit", "-q", "--allow-empty", "-m", "n"]]}, {"steps": k.obey("n/.git")}]
+
+
+@known("added-under-another-name-at-first")
+def _(k: Kit) -> Any:
+    return [{"steps": [*k.repository("n/.git"), ["rename", "n/.git", "n/git"]]}, {"steps": [["rename", "n/git", "n/.git"]]}]
+
+
+@known("added-ignored-at-first")
+def _(k: Kit) -> Any:
+    return [{"steps": k.repository("big/deep/.git")}, {"steps": [["remove", ".gitignore"], ["git", "commit", "-qam", "all of it"]]}]
+
+
+@known("added-moved-out-of-what-is-ignored")
+def _(k: Kit) -> Any:
+    return [{"steps": k.repository("big/deep/x/n/.git")}, {"steps": [["rename", "big/deep/x", "x"]]}]
+
+
+@known("added-closed-at-first")
+def _(k: Kit) -> Any:
+    return [{"steps": [*k.repository("x/n/.git"), ["chmod", "x", 0]]}, {"steps": [["chmod", "x", 0o755]]}]
+
+
+@known("added-beside-one-that-cannot-be-searched")
+def _(k: Kit) -> Any:
+    """The look must not end there."""
+    made: List[Step] = [["git", "init", "-q", "a/n"], ["git", "-C", "a/n", "commit", "-q", "--allow-empty", "-m", "n"]]
+    return [*made, ["chmod", "a/n/.git", 0o444], *k.repository("n/.git"), *k.repository("z/.git")]
+
+
+@known("added-submodule-of-a-clone")
+def _(k: Kit) -> Any:
+    return [
+        ["git", "init", "-q", "n"], *k.repository("n/m/.git"), ["git", "-C", "n", "add", "-A"], ["git", "-C", "n", "commit", "-qm", "m"],
+    ]  # fmt: skip
+
+
+@known("added-index-is-a-link", harm="written")
+def _(k: Kit) -> Any:
+    return [
+        ["git", "init", "-q", "n"], ["write", "n/f", "f\n"], ["git", "-C", "n", "add", "-A"], ["git", "-C", "n", "commit", "-qm", "n"],
+        ["remove", "n/.git/index"], ["link", f"{k.live}/new-file", "n/.git/index"],
+    ]  # fmt: skip
+
+
+@known("added-below-the-top", place="above")
+def _(k: Kit) -> Any:
+    return k.repository("loose/.git")
+
+
 # --- what git writes through, or reads --------------------------------------------------------------------
 
 
@@ -359,6 +479,12 @@ def _(k: Kit) -> Any:
 def _(k: Kit) -> Any:
     """Made where nobody looks, moved in the next run."""
     return [{"steps": [["link", f"{k.live}/home/.bashrc", ".git/objects/aa/l"]]}, {"steps": [["rename", ".git/objects/aa/l", ".git/logs/HEAD"]]}]
+
+
+@known("log-is-a-link-and-its-next-name-is-a-branch", harm="written")
+def _(k: Kit) -> Any:
+    """Where it is put aside, git must not find it again."""
+    return [["relink", f"{k.live}/secret", ".git/logs/HEAD"], ["decoys", ".git/logs/HEAD", 3]]
 
 
 @known("logs-are-elsewhere", harm="written")
@@ -421,3 +547,89 @@ def _(k: Kit) -> Any:
 @known("legacy-branch", harm="executed")
 def _(k: Kit) -> Any:
     return [["write", ".git/branches/origin", "ssh://h/x\n"]]
+
+
+# --- what git goes on with, or waits for ------------------------------------------------------------------
+
+STOPPED: List[Step] = [
+    ["git", "checkout", "-q", "-b", "w"], ["write", "README", "w\n"], ["git", "commit", "-qam", "w"], ["git", "rebase", "-q", "other"],
+    ["write", "README", "solved\n"], ["git", "add", "README"],
+]  # fmt: skip
+
+
+@known("rebase-with-a-command", continues=True)
+def _(k: Kit) -> Any:
+    return [*STOPPED, ["append", ".git/rebase-merge/git-rebase-todo", f"exec {payloads.program(k.world)}\n"]]
+
+
+@known("am-that-writes-a-file", harm="written", continues=True)
+def _(k: Kit) -> Any:
+    """Git takes the options of an `am` from a file, and one of them writes."""
+    first, new = (PATCH.format(sha=SHA, n=n, file="README", old="not this") for n in (1, 2))
+    new = new[: new.index("diff ")] + "diff --git a/x b/x\nnew file mode 100644\n--- /dev/null\n+++ b/x\n@@ -0,0 +1 @@\n+x\n"
+    return [["write", "box", first + new], ["git", "am", "-q", "box"], ["write", ".git/rebase-apply/apply-opt", " '--bui=.envrc'"]]
+
+
+@known("objects-are-pipes", harm="hang")
+def _(k: Kit) -> Any:
+    return [["objects", ".git/objects", "fifo", ""]]
+
+
+@known("objects-are-links", harm="read")
+def _(k: Kit) -> Any:
+    return [["objects", ".git/objects", "link", f"{k.live}/secret"]]
+
+
+@known("pipe-where-git-looks-for-a-repository", harm="hang", place="above")
+def _(k: Kit) -> Any:
+    return [["fifo", "HEAD"]]
+
+
+@known("pipe-beside-files", harm="hang")
+def _(k: Kit) -> Any:
+    return [["fifo", "src/deep/.gitignore"]]
+
+
+@known("pipe-in-a-new-directory", harm="hang")
+def _(k: Kit) -> Any:
+    return [["fifo", "new/a/.gitignore"], ["write", "new/a/f", ""]]
+
+
+@known("pipe-in-a-new-repository", harm="hang")
+def _(k: Kit) -> Any:
+    """No index names it, but git asks what it is."""
+    return [["git", "init", "-q", "new/n"], ["remove", "new/n/.git/HEAD"], ["fifo", "new/n/.git/HEAD"]]
+
+
+@known("resolved-conflict-elsewhere", harm="read", continues=True)
+def _(k: Kit) -> Any:
+    """Git copies the file that a conflict was in into the repository, where the next run can read it."""
+    return [
+        ["write", f".git/rr-cache/{SHA}/preimage", "<<<<<<<\na\n=======\nb\n>>>>>>>\n"],
+        ["write", ".git/MERGE_RR", f"{SHA}\t../secret\0"],
+    ]  # fmt: skip
+
+
+@known("index-with-a-hook", "hook:post-checkout", hooks="missing")
+def _(k: Kit) -> Any:
+    return [["index", ".git", ".git/hooks/post-checkout", payloads.script(k.world)]]
+
+
+@known("index-with-a-file-above", harm="written")
+def _(k: Kit) -> Any:
+    return [["index", ".git", "../home/.bashrc", "x\n"]]
+
+
+@known("index-with-a-file-that-is-there", harm="read")
+def _(k: Kit) -> Any:
+    return [["index", ".git", "../secret", "x\n"]]
+
+
+@known("index-with-a-hook-by-workspace", "hook:post-checkout", via="workspace", hooks="missing")
+def _(k: Kit) -> Any:
+    return [["index", ".git", ".git/hooks/post-checkout", payloads.script(k.world)]]
+
+
+@known("index-with-a-hook-in-two-halves", "hook:post-checkout", hooks="missing")
+def _(k: Kit) -> Any:
+    return [["index", ".git", ".git/hooks/post-checkout", payloads.script(k.world)], ["git", "update-index", "--split-index"]]

@@ -29,13 +29,16 @@ import grammar
 import payloads
 import recipes
 from grammar import Recipe
-from oracle import Finding, Oracle
+from oracle import COMMAND_SECONDS, Finding, Oracle, Use
 from world import Maker, Spec, World, clear
 
 HERE = pathlib.Path(__file__).resolve().parent
 GUEST = (HERE / "guest.py").read_text()
 RUN_SECONDS = 120
 SMALLER_TRIES = 60
+PROGRESS_SECONDS = 60
+OUTSIDE_SECONDS = 3  # for what shall hang there
+SMALLER_HANGS = 6  # each of them takes COMMAND_SECONDS
 
 
 class Fuzzer:
@@ -46,7 +49,8 @@ class Fuzzer:
         self.without = args.no_protect
         self.maker = Maker(base)
         self.base = base
-        self.oracle = Oracle(args.git, base, args.quick)
+        self.oracle = Oracle(args.git, base)
+        self.is_quick = args.quick
         self.log = ""
 
     def world(self, spec: Spec) -> World:
@@ -60,6 +64,8 @@ class Fuzzer:
         if outside:
             return guest
         grant = ["-w", str(world.grant)] if recipe["via"] == "write" else ["--workspace", str(world.grant)]
+        for more in world.more:
+            grant += [grant[0], str(more)]
         if self.without:
             grant.append("--no-protect")
         return [self.cordon, "run", *grant, "-C", str(world.grant), "--", *guest]
@@ -90,17 +96,23 @@ class Fuzzer:
 
     def attempt(self, recipe: Recipe, outside: bool = False) -> Tuple[List[int], List[Finding]]:
         recipe = absolute(recipe, self.base)
-        spec, switches = Spec(*recipe["spec"]), not recipe["commits"]
-        world = self.maker.fresh(spec)
-        if (spec, switches) not in self.oracle.clean:
-            self.oracle.learn(world, switches)
-            world = self.maker.fresh(spec)
+        use = Use(Spec(*recipe["spec"]), not recipe["commits"], recipe.get("continues", False), self.is_quick or recipe.get("quick", False))
+        world = self.maker.fresh(use.spec)
+        if use not in self.oracle.clean:
+            self.oracle.learn(world, use)
+            world = self.maker.fresh(use.spec)
         statuses = self._run(recipe, world, outside)
-        return statuses, self.oracle.judge(world, switches, recipe["via"] == "workspace")
+        limit = OUTSIDE_SECONDS if outside and recipe.get("harm") == "hang" else COMMAND_SECONDS
+        return statuses, self.oracle.judge(world, use, limit)
+
+    def forget(self) -> None:
+        """Worlds that are not needed any more."""
+        self.maker.forget()
+        self.oracle.clean.clear()
 
     def smaller(self, recipe: Recipe, what: str) -> Recipe:
         """The same finding with fewer steps, within reason."""
-        left, best = SMALLER_TRIES, recipe
+        left, best = SMALLER_HANGS if what == "hang" else SMALLER_TRIES, recipe
         for n in range(len(recipe["runs"])):
             i = len(best["runs"][n]["steps"]) - 1
             while i >= 0 and left > 0:
@@ -163,7 +175,7 @@ def note(account: Account, fuzzer: Fuzzer, recipe: Recipe, found: List[Finding],
     real = [f for f in found if f.counts]
     if not real:
         return
-    worst = min(real, key=lambda f: ["executed", "written", "read"].index(f.what))
+    worst = min(real, key=lambda f: ["executed", "written", "read", "hang"].index(f.what))
     key = (worst.what, recipe["way"])
     account.findings[key] = account.findings.get(key, 0) + 1
     if account.findings[key] > args.each:
@@ -176,7 +188,9 @@ def note(account: Account, fuzzer: Fuzzer, recipe: Recipe, found: List[Finding],
     if args.keep:
         keep = pathlib.Path(args.keep)
         keep.mkdir(parents=True, exist_ok=True)
-        (keep / f"{worst.what}-{recipe['way']}-{account.tries}.json").write_text(portable(recipe, fuzzer.base))
+        # The same seed finds the same with another git and as another user.
+        name = f"{worst.what}-{recipe['way']}-{account.tries}-{fuzzer.oracle.version}-{os.getuid()}.json"
+        (keep / name).write_text(portable(recipe, fuzzer.base))
     sys.stdout.flush()
 
 
@@ -198,9 +212,16 @@ def kinds(fuzzer: Fuzzer, args: argparse.Namespace) -> int:
 def fuzz(fuzzer: Fuzzer, args: argparse.Namespace, end: float) -> int:
     account = Account()
     number = args.first
+    told = time.monotonic()
     while account.tries < args.tries and time.monotonic() < end:
-        rng = random.Random(f"{args.seed}/{number}")
-        recipe = grammar.recipe(rng, fuzzer.world)
+        if time.monotonic() - told > PROGRESS_SECONDS:
+            told = time.monotonic()
+            print(f"{account.tries} tries, {len(account.findings)} findings", flush=True)
+        # A world is used for a while: what git does in a clean one takes as long to find out as a try.
+        spec = grammar.spec(random.Random(f"{args.seed}/world {number // args.same}"))
+        if number % args.same == 0:
+            fuzzer.forget()
+        recipe = grammar.recipe(random.Random(f"{args.seed}/{number}"), fuzzer.world(spec))
         number += 1
         account.tries += 1
         statuses, found = fuzzer.attempt(recipe, outside=args.outside)
@@ -216,11 +237,9 @@ def fuzz(fuzzer: Fuzzer, args: argparse.Namespace, end: float) -> int:
 def known(fuzzer: Fuzzer, args: argparse.Namespace) -> int:
     """The recipes of recipes.py: each does harm outside, and none inside."""
     bad = 0
-    chosen = args.recipes or [name for name in recipes.ALL if not args.closed or name not in recipes.OPEN]
-    for name, make in recipes.ALL.items():
-        if name not in chosen:
-            continue
-        recipe = make(fuzzer.world)
+    chosen = args.recipes or (recipes.STANDING if args.standing else list(recipes.ALL))
+    for name in chosen:
+        recipe = recipes.ALL[name](fuzzer.world)
         wanted = recipe.get("harm", "executed")
         if args.outside or args.control:
             found = fuzzer.attempt(recipe, outside=True)[1]
@@ -264,7 +283,8 @@ def options() -> argparse.Namespace:
     p.add_argument("--no-protect", action="store_true", help="a sandbox that protects no names")
     p.add_argument("--control", action="store_true", help="with --recipes: first see each of them work outside")
     p.add_argument("--recipes", nargs="*", metavar="NAME")
-    p.add_argument("--closed", action="store_true", help="with --recipes: without those that are known to work still")
+    p.add_argument("--standing", action="store_true", help="with --recipes: one of each sort")
+    p.add_argument("--same", type=int, default=16, help="so many tries in a world of the same kind")
     p.add_argument("--kinds", action="store_true", help="see which payloads git obeys at all, without a sandbox")
     p.add_argument("--replay", metavar="FILE")
     p.add_argument("--keep", metavar="DIR", help="where findings are kept")

@@ -11,8 +11,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 CALLS = (
     "execve,execveat,open,openat,openat2,creat,chdir,fchdir,rename,renameat,renameat2,link,linkat,symlink,symlinkat,"
-    "unlink,unlinkat,mkdir,mkdirat,rmdir,truncate,chmod,fchmodat,mknod,mknodat"
+    "unlink,unlinkat,mkdir,mkdirat,rmdir,truncate,chmod,fchmodat,mknod,mknodat,clone,clone3,fork,vfork"
 )
+FORKS = {"clone", "clone3", "fork", "vfork"}
 ARGV = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "2000", "-e", "signal=none", "-e", "trace=" + CALLS, "-o"]
 
 LINE = re.compile(r"^(\d+) +(\w+)\((.*)\) += (-?\d+|\?)(?:<(.*?)>)?(?: .*)?$")
@@ -34,6 +35,7 @@ class Event(NamedTuple):
     argv: Tuple[str, ...] = ()
     worked: bool = True
     name: str = ""  # as it was opened; of what is removed: the call
+    cwd: str = ""  # of what is executed
 
 
 def plain(text: str) -> str:
@@ -69,7 +71,14 @@ def real(path: str) -> str:
 def events(text: str) -> List[Event]:
     got: List[Event] = []
     cwd: Dict[int, str] = {}
-    for pid, call, args, result, fd_path in lines(text):
+    calls = list(lines(text))
+    # Known from the whole log: a vfork returns after its child has executed something.
+    parent = {result: pid for pid, call, _, result, _ in calls if call in FORKS and result > 0}
+    for pid, call, args, result, fd_path in calls:
+        if call in FORKS:
+            continue
+        if pid not in cwd and parent.get(pid) in cwd:
+            cwd[pid] = cwd[parent[pid]]
         strings = [plain(s) for s in STRING.findall(args)]
         at = [plain(w) for w in WHERE.findall(STRING.sub('""', args))]
         if args.startswith("AT_FDCWD<") and at:
@@ -80,7 +89,7 @@ def events(text: str) -> List[Event]:
                 cwd[pid] = at[0] if call == "fchdir" and at else os.path.join(here, strings[0])
         elif call.startswith("execve") and strings:
             argv = tuple(strings[1:])
-            got.append(Event(pid, "executed", os.path.join(here, strings[0]), argv, result == 0))
+            got.append(Event(pid, "executed", os.path.join(here, strings[0]), argv, result == 0, cwd=here))
         elif call.startswith(("open", "creat")):
             if result >= 0 and fd_path is not None:
                 what = "written" if call == "creat" or WRITES.search(STRING.sub("", args)) else "read"

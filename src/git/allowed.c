@@ -57,7 +57,7 @@ static const struct {
 	{ AT_TOP, "NOTES_MERGE_REF", GIT_ALLOWED_HEAD },
 	{ AT_TOP, "MERGE_MSG", GIT_ALLOWED_YES },
 	{ AT_TOP, "MERGE_MODE", GIT_ALLOWED_YES },
-	{ AT_TOP, "MERGE_RR", GIT_ALLOWED_YES },
+	{ AT_TOP, "MERGE_RR", GIT_ALLOWED_EMPTY }, /* paths of files that git copies */
 	{ AT_TOP, "SQUASH_MSG", GIT_ALLOWED_YES },
 	{ AT_TOP, "BISECT_ANCESTORS_OK", GIT_ALLOWED_YES },
 	{ AT_TOP, "BISECT_FIRST_PARENT", GIT_ALLOWED_YES },
@@ -107,7 +107,7 @@ static const struct {
 	{ AT_GRAPHS, "graph-#.graph", GIT_ALLOWED_YES },
 	{ AT_GRAPHS, "tmp_*", GIT_ALLOWED_YES },
 	{ AT_ANY, "*", GIT_ALLOWED_YES },
-	{ AT_REFS, "*", GIT_ALLOWED_YES },
+	{ AT_REFS, "*", GIT_ALLOWED_REF },
 	{ AT_REFTABLE, "tables.list", GIT_ALLOWED_YES },
 	{ AT_REFTABLE, "*.ref", GIT_ALLOWED_YES },
 	{ AT_REFTABLE, "*.log", GIT_ALLOWED_YES },
@@ -115,7 +115,8 @@ static const struct {
 	{ AT_REBASE, "todo*", GIT_ALLOWED_TODO },
 	{ AT_REBASE, "strategy", GIT_ALLOWED_WORDS },
 	{ AT_REBASE, "opts", GIT_ALLOWED_WORDS },
-	{ AT_REBASE, "apply-opt", GIT_ALLOWED_WORDS },
+	{ AT_REBASE, "apply-opt", GIT_ALLOWED_OPTIONS },
+	{ AT_REBASE, "gpg_sign_opt", GIT_ALLOWED_EMPTY },
 	{ AT_REBASE, "*", GIT_ALLOWED_YES },
 	{ AT_CONFLICTS, "preimage*", GIT_ALLOWED_YES },
 	{ AT_CONFLICTS, "postimage*", GIT_ALLOWED_YES },
@@ -149,7 +150,7 @@ static const struct {
 	{ AT_PACK, "multi-pack-index.d", AT_PACK },
 	{ AT_OBJECTS_INFO, "commit-graphs", AT_GRAPHS },
 	{ AT_ANY, "*", AT_ANY },
-	{ AT_REFS, "*", AT_ANY },
+	{ AT_REFS, "*", AT_REFS },
 	{ AT_REBASE, "*", AT_REBASE },
 	{ AT_CONFLICTS, "#", AT_CONFLICTS },
 	{ AT_LFS, "objects", AT_ANY },
@@ -236,6 +237,11 @@ struct git_place git_place_enter(struct git_place place, const char *name)
 	return ret;
 }
 
+bool git_place_is_top(struct git_place place)
+{
+	return place.at == AT_TOP || place.at == AT_MODULES;
+}
+
 enum git_allowed git_allowed_in(struct git_place place, const char *name, mode_t mode)
 {
 	if (place.is_loose && is_obeyed(name))
@@ -303,6 +309,15 @@ static bool are_object_names(const char *text, size_t len)
 	return true;
 }
 
+/* An object's name, or another reference: git writes to whatever file that names. */
+static bool is_ref_sound(const char *text, size_t len)
+{
+	if (len < 5 || memcmp(text, "ref: ", 5) != 0)
+		return are_object_names(text, len);
+	len -= text[len - 1] == '\n';
+	return is_reference(text + 5, len - 5);
+}
+
 bool git_head_is_sound(const char *name, const char *text, size_t len)
 {
 	/* Git writes through other files that are references to references. */
@@ -310,10 +325,7 @@ bool git_head_is_sound(const char *name, const char *text, size_t len)
 
 	if (len == 0)
 		return strcmp(name, "HEAD") != 0;
-	if (!may_refer || len < 5 || memcmp(text, "ref: ", 5) != 0)
-		return are_object_names(text, len);
-	len -= text[len - 1] == '\n';
-	return is_reference(text + 5, len - 5);
+	return may_refer ? is_ref_sound(text, len) : are_object_names(text, len);
 }
 
 bool git_todo_runs(const char *text, size_t len)
@@ -344,6 +356,14 @@ static bool has_any(const char *text, size_t len, const char *bytes)
 	return false;
 }
 
+static bool has_word(const char *text, size_t len, const char *word)
+{
+	for (size_t n = strlen(word); len >= n; text++, len--)
+		if (strncasecmp(text, word, n) == 0)
+			return true;
+	return false;
+}
+
 bool git_content_is_sound(enum git_allowed what, const char *name, const char *text, size_t len)
 {
 	switch (what) {
@@ -351,10 +371,17 @@ bool git_content_is_sound(enum git_allowed what, const char *name, const char *t
 		return true;
 	case GIT_ALLOWED_HEAD:
 		return git_head_is_sound(name, text, len);
+	case GIT_ALLOWED_REF:
+		return is_ref_sound(text, len);
 	case GIT_ALLOWED_TODO:
 		return !git_todo_runs(text, len);
 	case GIT_ALLOWED_WORDS:
-		return !has_any(text, len, "/");
+		return !has_any(text, len, "/") && !has_word(text, len, "gpg");
+	case GIT_ALLOWED_OPTIONS:
+		/* Without a backslash no option is written in pieces. */
+		return !has_any(text, len, "/\\") && !has_word(text, len, "--b");
+	case GIT_ALLOWED_EMPTY:
+		return len == 0;
 	case GIT_ALLOWED_ARGS:
 		return !has_any(text, len, "$`;&|<>(){}\"\\#");
 	case GIT_ALLOWED_NO:

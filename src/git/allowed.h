@@ -20,10 +20,14 @@ enum git_allowed {
 	GIT_ALLOWED_NO = 0,
 	GIT_ALLOWED_YES,
 	/* If git_content_is_sound() says so: */
-	GIT_ALLOWED_HEAD,  /* git_head_is_sound() */
-	GIT_ALLOWED_TODO,  /* not git_todo_runs() */
-	GIT_ALLOWED_WORDS, /* options of a rebase: no path, since a strategy is a program's name */
-	GIT_ALLOWED_ARGS,  /* arguments for a shell, which old versions of git evaluate */
+	GIT_ALLOWED_HEAD,    /* git_head_is_sound() */
+	GIT_ALLOWED_REF,     /* a branch or tag: the name of an object or of another reference */
+	GIT_ALLOWED_TODO,    /* not git_todo_runs() */
+	GIT_ALLOWED_WORDS,   /* options of a rebase: no path, since a strategy is a program's name,
+			      * and   no signature with the user's key */
+	GIT_ALLOWED_OPTIONS, /* of `git apply`: no path, not --build-fake-ancestor=FILE to write */
+	GIT_ALLOWED_EMPTY,
+	GIT_ALLOWED_ARGS, /* arguments for a shell, which old versions of git evaluate */
 };
 
 /* Content beyond this is not checked, so not allowed. */
@@ -40,6 +44,9 @@ enum git_allowed git_allowed_in(struct git_place place, const char *name, mode_t
 
 /* Goes from @place into its directory @name. In a directory that is not allowed nothing is. */
 struct git_place git_place_enter(struct git_place place, const char *name);
+
+/* Whether @place may be a repository's own directory itself. */
+bool git_place_is_top(struct git_place place);
 
 /* The same for @path, relative to the repository's own directory. */
 enum git_allowed git_allowed(const char *path, mode_t mode);

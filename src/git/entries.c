@@ -14,6 +14,7 @@ struct collector {
 	struct git_entries *entries;
 	struct git_reading *reading;
 	bool wants_all, has_unnamed;
+	bool is_unclean; /* it has a path that no git writes */
 	int (*each_file)(void *ctx, const char *path, size_t len); /* instead of collecting */
 	void *ctx;
 };
@@ -47,8 +48,10 @@ static int collect_dir(struct collector *c, const char *path, size_t len)
 
 static int collect_file(struct collector *c, const char *path, size_t len)
 {
-	if (!git_index_path_is_clean(path, len))
+	if (!git_index_path_is_clean(path, len)) {
+		c->is_unclean = true;
 		return 0;
+	}
 	return c->each_file ? c->each_file(c->ctx, path, len) : collect_dir(c, path, len);
 }
 
@@ -70,9 +73,10 @@ static int collect(void *ctx, uint32_t mode, const char *path, size_t len)
 		return 0;
 	if (is_sparse && path[len - 1] == '/')
 		len--;
-	/* Git never writes such a path, but would use it as it is. */
-	if (!git_index_path_is_clean(path, len))
-		return is_link || is_sparse ? -EINVAL : 0;
+	if (!git_index_path_is_clean(path, len)) {
+		c->is_unclean = true;
+		return 0;
+	}
 	/* The array grows by copying itself. */
 	if (git_count_kept(c->reading, len + 1 + 2 * sizeof(*v)) < 0)
 		return -E2BIG;
@@ -121,11 +125,12 @@ static int collect_shared(struct collector *c, int git_fd, const struct git_inde
 	return r;
 }
 
+static const unsigned hash_lens[] = { 20, 32 };
+
 /* The config says which hash the repository uses. It is not read: an index can hardly be read both
  * ways, and if it can, both count. */
 static int read_entries(const struct collector *how, int git_fd)
 {
-	static const unsigned hash_lens[] = { 20, 32 };
 	struct git_entries *found = how->entries;
 	int r, best = -EINVAL;
 	size_t len;
@@ -142,6 +147,11 @@ static int read_entries(const struct collector *how, int git_fd)
 		r = git_index_read(data, len, hash_lens[i], collect, &c, &info);
 		if (r == 0 && info.has_base)
 			r = collect_shared(&c, git_fd, &info, hash_lens[i], len);
+		/* Git never writes such a path, but would use it as it is. */
+		if (r == 0 && c.is_unclean) {
+			best = -EINVAL;
+			break;
+		}
 		if (r == 0) {
 			best = 0;
 		} else {
@@ -155,6 +165,33 @@ static int read_entries(const struct collector *how, int git_fd)
 	}
 	free(data);
 	return best;
+}
+
+static int note_path(void *ctx, uint32_t mode, const char *path, size_t len)
+{
+	bool *is_unclean = ctx;
+
+	if (mode == GIT_INDEX_SPARSE_DIR && len > 0 && path[len - 1] == '/')
+		len--;
+	*is_unclean |= len > 0 && !git_index_path_is_clean(path, len);
+	return 0;
+}
+
+bool git_index_is_sound(const char *data, size_t len)
+{
+	bool ret = false;
+
+	for (size_t i = 0; i < ARRAY_SIZE(hash_lens); i++) {
+		struct git_index_info info;
+		bool is_unclean = false;
+
+		if (git_index_read(data, len, hash_lens[i], note_path, &is_unclean, &info) < 0)
+			continue;
+		if (is_unclean)
+			return false;
+		ret = true;
+	}
+	return ret;
 }
 
 int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,

@@ -41,6 +41,10 @@ struct git_entries {
 int git_entries_collect(struct arena *arena, int git_fd, struct git_reading *reading,
 			struct git_entries *ret);
 
+/* Whether a file is an index, or a part of one, as git writes it: `git restore .` writes to
+ * whatever path it finds there. */
+bool git_index_is_sound(const char *data, size_t len);
+
 /* Calls @fn for each file (or symbolic link) that the index has. The same results, or @fn's. */
 int git_entries_files(int git_fd, struct git_reading *reading,
 		      int (*fn)(void *ctx, const char *path, size_t len), void *ctx);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
 #define HEADER_BYTES 12
 #define MODE_AT 24
@@ -239,7 +240,8 @@ bool git_index_path_is_clean(const char *path, size_t len)
 		size_t n = slash ? (size_t)(slash - path) - at : len - at;
 
 		if (n == 0 || (n == 1 && path[at] == '.') ||
-		    (n == 2 && path[at] == '.' && path[at + 1] == '.'))
+		    (n == 2 && path[at] == '.' && path[at + 1] == '.') ||
+		    (n == 4 && strncasecmp(path + at, ".git", 4) == 0))
 			return false;
 		at += n + 1;
 	}

@@ -32,7 +32,8 @@ int git_index_read(const void *data, size_t size, unsigned hash_len,
 		   int (*fn)(void *ctx, uint32_t mode, const char *path, size_t len), void *ctx,
 		   struct git_index_info *ret);
 
-/* Relative, without empty, "." and ".." components, and not too long. */
+/* Relative, without empty, ".", ".." and ".git" components, and not too long: what git lets into an
+ * index. What it finds there it believes: `git restore .` writes to any other path as well. */
 bool git_index_path_is_clean(const char *path, size_t len);
 
 #endif

@@ -6,8 +6,9 @@
  * was noted before the run, or an old one in a known one.
  *
  * In an old known directory no name has changed. Only its directories are entered, and the few
- * files whose content matters are looked at. Loose objects are never listed: there may be a
- * million, git never writes into one, and what it reads must have the right hash.
+ * files whose content matters are looked at. Of loose objects, of which there may be a million,
+ * only the kind is looked at, where their directory has changed: git never writes into one, and
+ * what it reads must have the right hash, but it waits for a pipe.
  */
 #include "git/inside.h"
 
@@ -264,9 +265,8 @@ static int enter(struct search *s, const struct dir *d, const char *name, const 
 /* What need not be looked at any closer. */
 static bool is_settled(const struct dir *d, const char *name, unsigned char type)
 {
-	/* Loose objects: git replaces them, and compares what it reads. */
 	if (type == DT_DIR)
-		return d->is_objects && d->depth == 1 && strlen(name) == 2;
+		return false;
 	/* Whatever such a file contains; there may be many. */
 	if (type == DT_REG)
 		return (d->is_old || d->is_objects) &&
@@ -287,6 +287,10 @@ static int look_at(struct search *s, const struct dir *d, const char *name, unsi
 	is_known = d->is_known && is_old(s, &st);
 	if (!S_ISDIR(st.st_mode))
 		return is_known ? 0 : judge(s, d, name, st.st_mode);
+	/* Nothing came to these loose objects, and each has the hash that it is called by or is
+	 * none. */
+	if (is_known && d->is_objects && d->depth == 1 && strlen(name) == 2)
+		return 0;
 	is_known = is_known || is_same_dir(s, noted(s), st.st_ino);
 	if (!is_known && git_allowed_in(d->place, name, st.st_mode) == GIT_ALLOWED_NO)
 		return find(s, d, name, st.st_mode);

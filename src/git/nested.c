@@ -27,6 +27,7 @@
 #include "base/path.h"
 #include "git/entries.h"
 #include "git/fingerprint.h"
+#include "git/plain.h"
 #include "git/read.h"
 #include "git/replaced.h"
 
@@ -51,6 +52,7 @@ struct walk {
 	struct git_effort effort;
 	struct git_reading reading;
 	size_t n_nested;
+	bool is_untracked; /* inside a repository that no index names */
 };
 
 static int compare_seen(const void *a, const void *b)
@@ -217,10 +219,63 @@ static int check_nested(struct walk *w, int dir_fd, const char *full, int depth)
 	return w->args->found(w->args->ctx, dir_fd, full);
 }
 
+/* An index of another sort than git's: whose is it? */
+static bool has_new_index(const struct walk *w, int git_fd)
+{
+	struct stat st;
+
+	return fstatat(git_fd, "index", &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	       !git_is_later(&w->args->since, &st.st_ctim);
+}
+
+/* What the index of a repository names that was there before, and no index names. */
+static int descend_untracked(struct walk *w, int git_fd, int dir_fd, const char *full, int depth)
+{
+	bool was_untracked = w->is_untracked;
+	int r;
+
+	w->is_untracked = true;
+	r = descend(w, git_fd, dir_fd, full, depth);
+	w->is_untracked = was_untracked;
+	if (r == 0 || r == -ENOMEM || r == -E2BIG)
+		return r < 0 ? r : 1;
+	return has_new_index(w, git_fd) ? w->args->found(w->args->ctx, dir_fd, full) : 1;
+}
+
+/*
+ * Second walk: a repository that is merely there. It may stay if it is a plain one, as clones are.
+ * @is_new: all of it may be. As git_untracked's found().
+ */
+static int check_untracked(struct walk *w, int dir_fd, const char *full, int depth, bool is_new)
+{
+	const struct git_plain how = {
+		.top_fd = w->repo->work_fd,
+		.home = w->repo->home,
+		.since = w->args->since,
+		.is_new = is_new,
+	};
+	int git_fd, r = git_plain_judge(&how, dir_fd, &git_fd);
+
+	if (r == GIT_VERDICT_HOSTILE && !(git_fd >= 0 && is_safe_module(w, git_fd)))
+		r = w->args->found(w->args->ctx, dir_fd, full);
+	else if (r == GIT_VERDICT_PLAIN && git_fd >= 0 && !is_new)
+		r = descend_untracked(w, git_fd, dir_fd, full, depth);
+	else if (r > 0)
+		r = 0;
+	if (git_fd >= 0)
+		close(git_fd);
+	return r;
+}
+
 static int visit_nested(struct walk *w, int dir_fd, const char *full, int depth)
 {
 	if (++w->n_nested > NESTED_MAX)
 		return -E2BIG;
+	if (w->is_untracked) {
+		int r = check_untracked(w, dir_fd, full, depth, false);
+
+		return r > 0 ? 0 : r;
+	}
 	return w->args->found ? check_nested(w, dir_fd, full, depth)
 			      : note_nested(w, dir_fd, full, depth);
 }
@@ -357,15 +412,47 @@ static int found_replaced(void *ctx, int dir_fd, const char *path)
 	return full ? visit_nested(files->walk, dir_fd, full, files->depth) : -ENOMEM;
 }
 
+static int found_untracked(void *ctx, int dir_fd, const char *path, bool is_new)
+{
+	const struct repo_files *files = ctx;
+	char full[PATH_MAX];
+	int n = snprintf(full, sizeof(full), "%s%s", files->prefix, path);
+
+	/* What is too long is so for git as well. */
+	if (n >= (int)sizeof(full) || !can_be_written(files->walk, full))
+		return 0;
+	return check_untracked(files->walk, dir_fd, full, files->depth, is_new);
+}
+
+static int found_pipe(void *ctx, int dir_fd, const char *name, const char *path)
+{
+	const struct repo_files *files = ctx;
+	const struct walk *w = files->walk;
+	const char *full = arena_printf(w->arena, "%s%s", files->prefix, path);
+
+	return full ? w->args->found_pipe(w->args->ctx, dir_fd, name, full) : -ENOMEM;
+}
+
 static int visit_files(struct walk *w, const struct git_entries *entries, int git_fd, int work_fd,
 		       const char *prefix, int depth)
 {
 	struct repo_files files = { .walk = w, .prefix = prefix, .depth = depth };
+	int r;
+	struct git_pipes pipes = { .since = w->args->since, .found = found_pipe, .ctx = &files };
+	struct git_untracked untracked = {
+		.since = w->args->since,
+		.pipes = &pipes,
+		.found = found_untracked,
+		.ctx = &files,
+	};
 	const struct git_replaced find = {
 		.git_fd = git_fd,
 		.work_fd = work_fd,
 		.entries = entries,
+		.top = depth == 0 && w->repo->below ? w->repo->below : "",
+		.had_ignored = depth > 0 || w->noted->has_ignored,
 		.since = w->args->since,
+		.untracked = &untracked,
 		.arena = w->arena,
 		.effort = &w->effort,
 		.reading = &w->reading,
@@ -374,7 +461,10 @@ static int visit_files(struct walk *w, const struct git_entries *entries, int gi
 		.ctx = &files,
 	};
 
-	return git_replaced_find(&find);
+	git_counts_init(&untracked.counts, work_fd);
+	r = git_replaced_find(&find);
+	w->noted->has_failed |= untracked.has_failed;
+	return r;
 }
 
 static int visit_all(struct walk *w, const struct git_entries *entries, int git_fd, int work_fd,
@@ -394,12 +484,24 @@ static int visit_all(struct walk *w, const struct git_entries *entries, int git_
 	return r < 0 ? r : e;
 }
 
+static bool has_ignored(const struct git_repo *repo)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int n = snprintf(path, sizeof(path), "%s%s.gitignore", repo->below ? repo->below : "",
+			 repo->below ? "/" : "");
+
+	return n >= (int)sizeof(path) ||
+	       fstatat(repo->work_fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 int git_nested_note(const struct git_nested_walk *args, struct arena *arena,
 		    const struct git_repo *repo, struct git_nested *ret, struct timespec *newest)
 {
 	struct walk w = { .arena = arena, .repo = repo, .noted = ret, .args = args };
 	int r = git_entries_collect(arena, repo->git_fd, &w.reading, &ret->entries);
 
+	ret->has_ignored = args->is_shared || has_ignored(repo);
 	w.effort.newest = ret->entries.index.st_ctim;
 	if (r == 0)
 		r = visit_all(&w, &ret->entries, repo->git_fd, repo->work_fd, "", 0);

@@ -33,6 +33,10 @@ struct git_nested {
 	struct git_entries entries;
 	struct git_nested_seen *v; /* sorted by path */
 	size_t n, cap;
+	/* The second walk could not look at all untracked directories: without the index git would
+	 * enter them all the same. */
+	bool has_failed;
+	bool has_ignored; /* there was a .gitignore where the run can write, or may have been */
 };
 
 struct git_nested_walk {
@@ -42,6 +46,8 @@ struct git_nested_walk {
 	/* Second walk; NULL = it is the first. @dir_fd, at @path relative to the work tree, must
 	 * not be entered by git. 0, or -errno, which is an error of the walk. */
 	int (*found)(void *ctx, int dir_fd, const char *path);
+	/* The same for a pipe (git/pipes.h). */
+	int (*found_pipe)(void *ctx, int dir_fd, const char *name, const char *path);
 	void *ctx;
 };
 

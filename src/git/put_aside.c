@@ -64,14 +64,16 @@ static int rename_to(int dir_fd, const char *name, int to_fd, const char *aside)
 
 static int make_name(const char *name, int i, char aside[NAME_MAX + 1])
 {
+	/* With a dot in front no file is a branch or a log of one: git never opens it. */
+	const char *dot = name[0] == '.' ? "" : ".";
 	uint64_t number;
 
 	if (i == 0)
-		snprintf(aside, NAME_MAX + 1, "%.*s" SUFFIX, KEPT_OF_NAME, name);
+		snprintf(aside, NAME_MAX + 1, "%s%.*s" SUFFIX, dot, KEPT_OF_NAME, name);
 	else if (i < PLAIN_TRIES)
-		snprintf(aside, NAME_MAX + 1, "%.*s" SUFFIX ".%d", KEPT_OF_NAME, name, i);
+		snprintf(aside, NAME_MAX + 1, "%s%.*s" SUFFIX ".%d", dot, KEPT_OF_NAME, name, i);
 	else if (getrandom(&number, sizeof(number), 0) == sizeof(number))
-		snprintf(aside, NAME_MAX + 1, "%.*s" SUFFIX ".%016llx", KEPT_OF_NAME, name,
+		snprintf(aside, NAME_MAX + 1, "%s%.*s" SUFFIX ".%016llx", dot, KEPT_OF_NAME, name,
 			 (unsigned long long)number);
 	else
 		return -EIO;
@@ -110,5 +112,5 @@ int git_put_aside(int dir_fd, const char *name, int to_fd, char aside[NAME_MAX +
 
 bool git_is_aside(const char *name)
 {
-	return strstr(name, SUFFIX) != NULL;
+	return name[0] == '.' && strstr(name, SUFFIX) != NULL;
 }

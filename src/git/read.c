@@ -207,7 +207,7 @@ static int look_at(struct git_location *ret)
 	int r;
 
 	if (path_normalise(ret->work_dir, ".git", path, sizeof(path)) < 0 || stat(path, &st) < 0 ||
-	    is_placeholder(&st))
+	    is_placeholder(AT_FDCWD, path, &st))
 		return 0;
 	ret->owner = st.st_uid;
 	if (S_ISDIR(st.st_mode))

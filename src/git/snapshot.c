@@ -72,6 +72,18 @@ static void wait_for_tick(const struct timespec *newest)
 	}
 }
 
+/* The command has not begun yet. What is changed shortly before is told from what it changes. */
+static void begin_now(struct noted *noted, size_t n)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME_COARSE, &now) < 0)
+		return;
+	for (size_t i = 0; i < n; i++)
+		if (!noted[i].since.is_shared && git_is_later(&now, &noted[i].since.at))
+			noted[i].since.at = now;
+}
+
 int git_snapshot_take(const struct git_repo *repos, const struct git_since *since, size_t n,
 		      struct git_snapshot **ret, size_t *failed)
 {
@@ -93,6 +105,7 @@ int git_snapshot_take(const struct git_repo *repos, const struct git_since *sinc
 		return r;
 	}
 	wait_for_tick(&newest);
+	begin_now(snapshot->repos, n);
 	*ret = snapshot;
 	return 0;
 }
@@ -123,6 +136,14 @@ static int found_nested(void *ctx, int dir_fd, const char *path)
 
 	snprintf(dir, sizeof(dir), "%s/", path);
 	return put_aside(ctx, GIT_FOUND_NESTED, dir_fd, ".git", dir_fd, dir, path);
+}
+
+static int found_pipe(void *ctx, int dir_fd, const char *name, const char *path)
+{
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(strlen(path) - strlen(name)), path);
+	return put_aside(ctx, GIT_FOUND_PIPE, dir_fd, name, dir_fd, dir, path);
 }
 
 /* Without a HEAD git would look for a repository further up. */
@@ -178,15 +199,18 @@ static int check_nested(struct check *c, struct arena *arena)
 		.since = c->noted->since.at,
 		.is_shared = c->noted->since.is_shared,
 		.found = found_nested,
+		.found_pipe = found_pipe,
 		.ctx = c,
 	};
 	int r = git_nested_check(&walk, arena, c->repo, &c->noted->nested);
 
 	/* Git did not write that index, or we cannot tell what it would enter. */
-	if (r == 0 || c->failed || c->repo->below)
+	if (r == 0 || c->failed || c->repo->below || c->noted->nested.has_failed)
 		return r;
-	return put_aside(c, GIT_FOUND_INDEX, c->repo->git_fd, "index", c->repo->git_fd, "",
-			 "index");
+	r = put_aside(c, GIT_FOUND_INDEX, c->repo->git_fd, "index", c->repo->git_fd, "", "index");
+	/* Without it everything is untracked, and `git add .` enters what nobody has looked at yet.
+	 */
+	return r == 0 ? git_nested_check(&walk, arena, c->repo, &c->noted->nested) : r;
 }
 
 /* Without `.git`, or HEAD in a repository without a work tree, there is none for git. */
@@ -221,16 +245,20 @@ static struct timespec earlier(struct timespec at, long long back)
 static void check_repo(struct check *c, struct arena *arena)
 {
 	const struct git_repo *repo = c->repo;
+	struct git_opened work = { .fd = repo->work_fd };
 	struct git_opened top = { .fd = repo->git_fd };
 	int r = 0;
 
+	/* The command may have closed both. Above the grant it cannot. */
 	if (!repo->below) {
+		git_open_dir(&work);
 		git_open_dir(&top);
 		r = check_inside(c);
 	}
 	if (r == 0 && !is_bare(repo))
 		r = check_nested(c, arena);
 	git_close_dir(&top);
+	git_close_dir(&work);
 	if (r < 0)
 		put_out_of_reach(c, r);
 }

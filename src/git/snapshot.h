@@ -20,6 +20,7 @@
 
 enum git_finding_kind {
 	GIT_FOUND_NESTED,     /* a repository inside the work tree; its .git is put aside */
+	GIT_FOUND_PIPE,	      /* in the work tree, where git would open it */
 	GIT_FOUND_INDEX,      /* an index that git did not write */
 	GIT_FOUND_LINK,	      /* a symbolic link inside the repository's own directory */
 	GIT_FOUND_FILE,	      /* anything else there that is not allowed */
@@ -30,7 +31,7 @@ struct git_finding {
 	enum git_finding_kind kind;
 	const struct git_repo *repo;
 	/* What was there, and where it is now (NULL = still there): relative to the work tree
-	 * (NESTED, REPOSITORY) or to the repository's own directory. */
+	 * (NESTED, PIPE, REPOSITORY) or to the repository's own directory. */
 	const char *path, *aside;
 	/* REPOSITORY: -errno, and the path that it is about, relative to the repository's own
 	 * directory or its work tree; NULL = all of it. */
