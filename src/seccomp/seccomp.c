@@ -9,8 +9,9 @@
 #include "base/macros.h"
 #include "seccomp/seccomp.h"
 
-/* The first ABI that restricts TCP, and the first that restricts pathname Unix sockets. */
+/* The first ABI that restricts TCP, signals, and pathname Unix sockets. */
 #define LANDLOCK_ABI_TCP 4
+#define LANDLOCK_ABI_SIGNALS 6
 #define LANDLOCK_ABI_UNIX 9
 
 /* Older names of fallocate(), which the kernel accepts for any file. */
@@ -31,6 +32,12 @@ static const char *const variant_names[] = {
 	[SECCOMP_LANDLOCK_NO_UNIX_NET] = "landlock-no-unix-net",
 	[SECCOMP_LANDLOCK_COMMANDS_NET] = "landlock-commands-net",
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = "landlock-no-unix-commands-net",
+	[SECCOMP_LANDLOCK_NO_UNIX_SIGNALS] = "landlock-no-unix-signals",
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS] = "landlock-no-unix-commands-signals",
+	[SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS] = "landlock-no-unix-net-signals",
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS] = "landlock-no-unix-commands-net-signals",
+	[SECCOMP_LANDLOCK_OLD_SIGNALS] = "landlock-old-signals",
+	[SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS] = "landlock-old-commands-signals",
 };
 _Static_assert(ARRAY_SIZE(variant_names) == SECCOMP_VARIANT_MAX, "every variant has a name");
 
@@ -127,9 +134,32 @@ enum seccomp_variant seccomp_variant_with_net(enum seccomp_variant variant)
 	return variant;
 }
 
+enum seccomp_variant seccomp_variant_with_signals(enum seccomp_variant variant, int abi)
+{
+	static const struct {
+		enum seccomp_variant plain, signals;
+	} flavours[] = {
+		{ SECCOMP_LANDLOCK_NO_UNIX, SECCOMP_LANDLOCK_NO_UNIX_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_COMMANDS, SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_NET, SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET,
+		  SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS },
+		{ SECCOMP_LANDLOCK_OLD, SECCOMP_LANDLOCK_OLD_SIGNALS },
+		{ SECCOMP_LANDLOCK_OLD_COMMANDS, SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS },
+	};
+
+	for (size_t i = 0; abi < LANDLOCK_ABI_SIGNALS && i < ARRAY_SIZE(flavours); i++)
+		if (flavours[i].plain == variant)
+			return flavours[i].signals;
+	return variant;
+}
+
 int seccomp_variant_has_net(unsigned int variant)
 {
-	return variant >= SECCOMP_LANDLOCK_NET && variant < SECCOMP_VARIANT_MAX;
+	return (variant >= SECCOMP_LANDLOCK_NET &&
+		variant <= SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET) ||
+	       variant == SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS ||
+	       variant == SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS;
 }
 
 int seccomp_variant_has_unix(unsigned int variant)

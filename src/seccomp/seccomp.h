@@ -34,6 +34,13 @@ enum seccomp_variant {
 	SECCOMP_LANDLOCK_NO_UNIX_NET,
 	SECCOMP_LANDLOCK_COMMANDS_NET,
 	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET,
+	/* Landlock ABI 1 to 5: signals go to the listener, and those of OLD truncate() as well. */
+	SECCOMP_LANDLOCK_NO_UNIX_SIGNALS,
+	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS,
+	SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS,
+	SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS,
+	SECCOMP_LANDLOCK_OLD_SIGNALS,
+	SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS,
 	SECCOMP_VARIANT_MAX,
 };
 
@@ -80,6 +87,10 @@ enum seccomp_variant seccomp_variant_with_commands(enum seccomp_variant variant)
 /* The flavour of @variant for runs with a network; itself if there is none: with namespaces none
  * is needed, and where Landlock does not restrict TCP there can be no network. */
 enum seccomp_variant seccomp_variant_with_net(enum seccomp_variant variant);
+
+/* The flavour of @variant for runs whose signals init sends; itself where Landlock keeps them
+ * inside, which it does from @abi 6 on, and with namespaces. Comes last, after the two above. */
+enum seccomp_variant seccomp_variant_with_signals(enum seccomp_variant variant, int abi);
 
 /* Does connect() go to the listener? @variant may come straight from a plan. */
 int seccomp_variant_has_net(unsigned int variant);

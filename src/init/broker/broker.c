@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The broker: changes of metadata at level `landlock`; and connect(), see connect.c.
+ * The broker: changes of metadata at level `landlock`; connect(), see connect.c; where Landlock is
+ * too old to keep them inside, signals, see signals.c; and where it knows no truncation,
+ * truncate().
  *
  * Theory of operation. Landlock has no right for chmod, chown and utime. So at a level that has
  * only Landlock the filter hands these calls of the guest to us: we are outside its domain and its
@@ -45,7 +47,8 @@
 
 #define PROC_MAGIC 0x9fa0
 #define SOCKET_TYPE (5 | 02000000) /* SEQPACKET, CLOEXEC */
-#define STACK_BYTES 32768
+#define STACK_BYTES 65536
+#define RLIMIT_FSIZE_NR 1
 #define STOP_PAUSE_NS 1000000
 #define STOP_TRIES 1000
 #define WRITE_RIGHTS (LL_FS_WRITE_FILE | LL_FS_MAKE_REG)
@@ -119,7 +122,7 @@ static void find_roots(const struct init *in, struct broker *b)
 	}
 }
 
-/* What connect() needs. The listener was made by the supervisor, whose plan names its port. */
+/* What connect() needs. The supervisor has bound the socket: its plan names the port. */
 static void prepare_net(struct init *in, struct broker *b)
 {
 	uint16_t address[8] = { 0 }; /* struct sockaddr_in: family, port, ... */
@@ -139,6 +142,14 @@ static void prepare_net(struct init *in, struct broker *b)
 	b->has_unix = seccomp_variant_has_unix(in->plan->filter);
 }
 
+static uint64_t file_limit(const struct plan_header *plan)
+{
+	for (uint32_t i = 0; i < plan->n_rlimits; i++)
+		if (plan->rlimits[i].resource == RLIMIT_FSIZE_NR)
+			return plan->rlimits[i].soft;
+	return ~(uint64_t)0;
+}
+
 long broker_prepare(struct init *in)
 {
 	static char stack[STACK_BYTES] __attribute__((aligned(16)));
@@ -155,6 +166,8 @@ long broker_prepare(struct init *in)
 			fail(in, STAGE_NET, STEP_NET_PROC, -ENOENT);
 		return 0;
 	}
+	b->in = in;
+	b->file_bytes = file_limit(in->plan);
 	b->uid = (uint32_t)raw0(__NR_getuid);
 	b->gid = (uint32_t)raw0(__NR_getgid);
 	find_roots(in, b);

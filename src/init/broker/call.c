@@ -13,6 +13,11 @@
 #define __NR_fchmodat2 452
 #endif
 
+#ifndef __NR_pidfd_send_signal
+#define __NR_pidfd_send_signal 424
+#endif
+
+#define SIGNAL_MAX 64
 #define MODE_BITS 07777u
 #define PERMITTED_FLAGS ((uint32_t)(AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH))
 #define MICROSECONDS 1000000
@@ -101,6 +106,11 @@ static long decode(const struct seccomp_data *data, struct broker_call *call)
 		by_path(call, (int)args[0], args[1]);
 		take_owner(call, args[2], args[3]);
 		return take_flags(call, args[4]);
+	case __NR_truncate:
+		by_path(call, AT_FDCWD, args[0]);
+		call->action = BROKER_TRUNCATE;
+		call->length = (int64_t)args[1];
+		return call->length < 0 ? -EINVAL : 0;
 	case __NR_utime:
 		return take_old_times(call, BROKER_UTIMBUF, args);
 	case __NR_utimes:
@@ -123,6 +133,60 @@ long broker_decode(const struct seccomp_data *data, struct broker_call *ret)
 		return r;
 	if (!call.by_fd && call.path == 0)
 		return -EFAULT;
+	*ret = call;
+	return 0;
+}
+
+static void take_process(struct broker_signal *call, int pid)
+{
+	/* The kernel's own reading of kill()'s first argument. */
+	call->to = pid > 0 ? BROKER_TO_PROCESS : pid == -1 ? BROKER_TO_ALL : BROKER_TO_GROUP;
+	call->target = pid > 0 || pid == -1 || pid == INT32_MIN ? pid : -pid;
+}
+
+long broker_decode_signal(const struct seccomp_data *data, struct broker_signal *ret)
+{
+	struct broker_signal call = { .to = BROKER_TO_THREAD, .signal = (int)data->args[1] };
+	const __u64 *args = data->args;
+
+	call.target = (int)args[0];
+	switch (data->nr) {
+	case __NR_kill:
+		take_process(&call, (int)args[0]);
+		break;
+	case __NR_tkill:
+		break;
+	case __NR_tgkill:
+	case __NR_rt_tgsigqueueinfo:
+		call.process = (int)args[0];
+		call.target = (int)args[1];
+		call.signal = (int)args[2];
+		call.info = data->nr == __NR_tgkill ? 0 : args[3];
+		break;
+	case __NR_rt_sigqueueinfo:
+		call.to = BROKER_TO_PROCESS;
+		call.info = args[2];
+		break;
+	case __NR_fcntl:
+		if ((uint32_t)args[1] != F_SETOWN)
+			return -EINVAL;
+		*ret = (struct broker_signal){ .to = BROKER_AS_OWNER, .target = (int)args[2] };
+		return 0;
+	case __NR_pidfd_send_signal:
+		call.to = BROKER_TO_PIDFD;
+		call.info = args[2];
+		if ((uint32_t)args[3])
+			return -EINVAL;
+		break;
+	default:
+		return -ENOSYS;
+	}
+	if (call.signal < 0 || call.signal > SIGNAL_MAX)
+		return -EINVAL;
+	if (call.to == BROKER_TO_GROUP
+		    ? call.target < 0
+		    : call.to != BROKER_TO_ALL && call.to != BROKER_TO_PIDFD && call.target <= 0)
+		return call.to == BROKER_TO_GROUP ? -ESRCH : -EINVAL;
 	*ret = call;
 	return 0;
 }

@@ -17,12 +17,14 @@
 #define BROKER_ROOTS_MAX 1024  /* the broker ignores write grants beyond this many */
 #define BROKER_NO_ID (~0u)     /* chown: leave it as it is */
 #define BROKER_ADDRESS_MAX 128 /* struct sockaddr_storage: the kernel takes no longer address */
-#define BROKER_GO_ON 1	       /* connect() of a Unix socket: the kernel shall do it */
+#define BROKER_GO_ON 1	       /* the kernel shall do it: see connect.c and signals.c */
+#define BROKER_INFO_BYTES 128  /* siginfo_t */
 
 enum broker_action {
 	BROKER_CHMOD,
 	BROKER_CHOWN,
-	BROKER_UTIME
+	BROKER_UTIME,
+	BROKER_TRUNCATE
 };
 
 /* How the guest hands over its two times. */
@@ -43,6 +45,21 @@ struct broker_call {
 	uint32_t mode, uid, gid;
 	enum broker_times format;
 	uint64_t times; /* 0 = now */
+	int64_t length; /* truncate */
+};
+
+/* A call that sends a signal. */
+struct broker_signal {
+	enum broker_signal_to {
+		BROKER_TO_PROCESS, /* target is its pid, or that of one of its threads */
+		BROKER_TO_THREAD,  /* target is the thread's number; process, unless 0, its pid */
+		BROKER_TO_GROUP,   /* 0 = the caller's own */
+		BROKER_TO_ALL,
+		BROKER_TO_PIDFD, /* target is a descriptor of the caller */
+		BROKER_AS_OWNER, /* of a file: later signals go to the target, 0 = to none */
+	} to;
+	int target, process, signal;
+	uint64_t info; /* the guest's address of a siginfo_t, 0 = none */
 };
 
 /* An object in which the guest may write, and all below it if it is a directory. */
@@ -60,6 +77,8 @@ struct broker {
 	int busy;	  /* set by the thread: something is being changed */
 	int stopping;	  /* set by the main thread: make no more changes */
 	uint32_t uid, gid;
+	uint64_t file_bytes; /* the largest file that truncate() may make */
+	struct init *in;     /* only to be read, and only what never changes or is one word */
 	int proxy_fd;	     /* the proxy's port, -1 = no network */
 	int gateway_fd;	     /* where connections are handed over */
 	uint16_t proxy_port; /* the listener's */
@@ -70,6 +89,8 @@ struct broker {
 
 /* call.c: nothing but arithmetic. All return 0 or -errno. */
 long broker_decode(const struct seccomp_data *data, struct broker_call *ret);
+/* 0, or -ENOSYS if the call sends no signal. */
+long broker_decode_signal(const struct seccomp_data *data, struct broker_signal *ret);
 size_t broker_times_size(enum broker_times format);
 long broker_times_convert(enum broker_times format, const int64_t raw[4],
 			  struct __kernel_timespec ret[2]);
@@ -99,6 +120,11 @@ long broker_read_flags(const char *text, size_t n);
 /* connect.c */
 /* Answers connect(): 0, BROKER_GO_ON or -errno. */
 long broker_connect(const struct broker *b, const struct seccomp_notif *notif, int task_fd);
+
+/* signals.c */
+/* Answers a call that sends a signal: 0, BROKER_GO_ON or -errno. */
+long broker_send_signal(const struct broker *b, const struct seccomp_notif *notif, int task_fd,
+			const struct broker_signal *call);
 
 /* serve.c: the thread */
 int broker_main(void *broker);

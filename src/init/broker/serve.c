@@ -69,6 +69,28 @@ static long copy_memory(int task_fd, struct request *req)
 	return r;
 }
 
+/* What is open for writing may be truncated, whatever Landlock knows of that. */
+static long truncate_object(const struct broker *b, int object_fd, const struct statx *st,
+			    int64_t length)
+{
+	char number[16];
+	int fd;
+	long r;
+
+	if ((st->stx_mode & S_IFMT) != S_IFREG)
+		return (st->stx_mode & S_IFMT) == S_IFDIR ? -EISDIR : -EINVAL;
+	/* The limit is the command's; ours may be another. */
+	if ((uint64_t)length > b->file_bytes)
+		return -EFBIG;
+	text_number(number, sizeof(number), "", (uint32_t)object_fd);
+	fd = (int)thread4(__NR_openat, b->self_fds, number, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
+	if (fd < 0)
+		return fd;
+	r = thread3(__NR_ftruncate, fd, length, 0);
+	drop_fd(&fd);
+	return r;
+}
+
 static long change(const struct broker *b, const struct request *req, int object_fd)
 {
 	const struct broker_call *call = &req->call;
@@ -94,6 +116,8 @@ static long change(const struct broker *b, const struct request *req, int object
 	case BROKER_UTIME:
 		return thread4(__NR_utimensat, object_fd, "", call->times ? req->times : 0,
 			       AT_EMPTY_PATH);
+	case BROKER_TRUNCATE:
+		return truncate_object(b, object_fd, &st, call->length);
 	}
 	return -ENOSYS;
 }
@@ -138,10 +162,14 @@ static long handle_task(const struct broker *b, uint64_t id, int task_fd, struct
 static long handle(const struct broker *b, const struct seccomp_notif *notif)
 {
 	static struct request req;
-	int is_connect = notif->data.nr == __NR_connect, task_fd;
+	int is_connect = notif->data.nr == __NR_connect, is_signal, task_fd;
+	struct broker_signal signal;
 	char name[16];
-	long r = is_connect ? 0 : broker_decode(&notif->data, &req.call);
+	long r = is_connect ? -ENOSYS : broker_decode_signal(&notif->data, &signal);
 
+	is_signal = r == 0;
+	if (r == -ENOSYS)
+		r = is_connect ? 0 : broker_decode(&notif->data, &req.call);
 	if (r < 0)
 		return r;
 	if (notif->pid == 0)
@@ -150,10 +178,13 @@ static long handle(const struct broker *b, const struct seccomp_notif *notif)
 	task_fd = (int)thread4(__NR_openat, b->proc_fd, name, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
 	if (task_fd < 0)
 		return -EPERM;
-	if (!is_connect)
+	if (!is_connect && !is_signal)
 		r = handle_task(b, notif->id, task_fd, &req);
+	else if (!is_valid(b, notif->id))
+		r = -EPERM;
 	else
-		r = is_valid(b, notif->id) ? broker_connect(b, notif, task_fd) : -EPERM;
+		r = is_signal ? broker_send_signal(b, notif, task_fd, &signal)
+			      : broker_connect(b, notif, task_fd);
 	drop_fd(&task_fd);
 	return r;
 }
@@ -182,7 +213,7 @@ static long serve(struct broker *b)
 	r = __atomic_load_n(&b->stopping, __ATOMIC_SEQ_CST) ? -EPERM : handle(b, &in.notif);
 	out.resp.id = in.notif.id;
 	out.resp.error = r < 0 ? (int32_t)r : 0;
-	if (r == BROKER_GO_ON && in.notif.data.nr == __NR_connect)
+	if (r == BROKER_GO_ON)
 		out.resp.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
 	thread3(__NR_ioctl, b->listener_fd, SECCOMP_IOCTL_NOTIF_SEND, &out);
 	__atomic_store_n(&b->busy, 0, __ATOMIC_SEQ_CST);
