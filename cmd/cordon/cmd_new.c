@@ -28,7 +28,8 @@
 const struct framework frameworks[FRAMEWORKS] = {
 	{ "crewai", "CrewAI: an agent with a code interpreter and a calculator" },
 	{ "autogen", "AutoGen: an assistant with a calculator, and an executor for its code" },
-	{ "openai-agents", "OpenAI Agents SDK: an agent with function tools for code and sums" },
+	{ "openai-agents",
+	  "OpenAI Agents SDK: an agent with function tools for code, commands and sums" },
 	{ "langchain", "LangChain: an agent with a tool for code and a calculator" },
 };
 
@@ -258,7 +259,9 @@ static int report(const struct project *p, int json)
 	if (!json) {
 		strbuf_puts(&sb, "made ");
 		strbuf_add_escaped(&sb, p->dir, strlen(p->dir));
-		strbuf_puts(&sb, "; README.md there says how to go on\n");
+		strbuf_puts(&sb, "; see ");
+		strbuf_add_escaped(&sb, p->dir, strlen(p->dir));
+		strbuf_puts(&sb, "/README.md\n");
 		return out_finish(&sb, 0);
 	}
 	json_writer_init(&w, &sb, 0);

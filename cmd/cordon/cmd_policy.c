@@ -7,6 +7,7 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "out.h"
+#include "policy_show.h"
 #include "verbs.h"
 
 static int fail(const struct cordon_error *err)
@@ -46,21 +47,33 @@ static int show(const struct cordon_policy *policy, const struct parsed *args)
 	char *plan = NULL;
 	char *text;
 
+	/* A plan is JSON in any case. */
+	if (!args->n_rest && !parsed_has(args, OPT_JSON)) {
+		if (policy_show_text(args, &sb, &err) < 0) {
+			strbuf_done(&sb);
+			return fail(&err);
+		}
+		return out_finish(&sb, 0);
+	}
 	if (args->n_rest && make_plan(policy, args, &plan, &err) < 0)
 		return fail(&err);
 	if (cordon_policy_to_json(policy, &text, &err) < 0) {
 		cordon_free(plan);
 		return fail(&err);
 	}
-	if (plan)
-		strbuf_puts(&sb, "{\"policy\": ");
+	strbuf_puts(&sb, "{\"policy\": ");
 	add_document(&sb, text);
+	strbuf_puts(&sb, ",\n\"settings\": ");
+	if (policy_show_json(args, &sb, &err) < 0) {
+		cordon_free(plan);
+		strbuf_done(&sb);
+		return fail(&err);
+	}
 	if (plan) {
 		strbuf_puts(&sb, ",\n\"plan\": ");
 		add_document(&sb, plan);
-		strbuf_putc(&sb, '}');
 	}
-	strbuf_putc(&sb, '\n');
+	strbuf_puts(&sb, "}\n");
 	return out_finish(&sb, 0);
 }
 

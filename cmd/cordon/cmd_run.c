@@ -12,7 +12,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,11 +20,13 @@
 #include "base/path.h"
 #include "base/units.h"
 #include "explain.h"
+#include "foreign.h"
+#include "keyboard.h"
 #include "network.h"
 #include "out.h"
-#include "output_file.h"
 #include "receipt.h"
 #include "signals.h"
+#include "streams.h"
 #include "terminal.h"
 #include "verbs.h"
 #include "workspace_run.h"
@@ -42,19 +43,17 @@ struct session {
 	struct cordon_run *run;
 	struct receipt receipt;
 	struct signals signals;
+	size_t n_notes; /* known at the start */
+	struct keyboard keyboard;
+	int has_terminal; /* the command has one of its own, and ours is raw */
 };
 
 /* Reachable until the end, so that leak checkers report nothing. */
-static struct session session = { .receipt = RECEIPT_INIT };
+static struct session session = { .receipt = RECEIPT_INIT, .keyboard = KEYBOARD_INIT };
 
 static int is_quiet(const struct session *s)
 {
 	return parsed_has(s->args, OPT_QUIET);
-}
-
-static int is_interactive(const struct session *s)
-{
-	return parsed_has(s->args, OPT_INTERACTIVE);
 }
 
 /* Prints the account and writes the receipt, as far as they were asked for. 0 or an exit status. */
@@ -134,50 +133,6 @@ static int make_policy(struct session *s, struct cordon_error *err)
 	return r;
 }
 
-/* Both outputs to one file keep their order only if they go through one pipe. */
-static int is_same_file(int a, int b)
-{
-	struct stat sa, sb;
-
-	return fstat(a, &sa) == 0 && fstat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
-	       sa.st_ino == sb.st_ino;
-}
-
-static void choose_stream(struct cordon_stream *stream, int fd, int json)
-{
-	if (json && fd != STDIN_FILENO) {
-		stream->mode = CORDON_STREAM_CAPTURE;
-		return;
-	}
-	stream->fd = fd;
-	if (closed_at_start & (1u << fd)) {
-		stream->mode = CORDON_STREAM_NULL;
-		return;
-	}
-	stream->mode = CORDON_STREAM_FD;
-	stream->clean = fd != STDIN_FILENO && isatty(fd);
-}
-
-static void choose_streams(const struct session *s, struct cordon_run_options *options)
-{
-	int json = parsed_has(s->args, OPT_JSON);
-
-	if (is_interactive(s)) {
-		options->terminal = 1;
-		options->in.mode = options->out.mode = CORDON_STREAM_FD;
-		options->in.fd = STDIN_FILENO;
-		options->out.fd = STDOUT_FILENO;
-		terminal_size(options);
-		return;
-	}
-	choose_stream(&options->in, STDIN_FILENO, json);
-	choose_stream(&options->out, STDOUT_FILENO, json);
-	choose_stream(&options->err, STDERR_FILENO, json);
-	if (options->out.mode == CORDON_STREAM_FD && options->err.mode == CORDON_STREAM_FD &&
-	    is_same_file(STDOUT_FILENO, STDERR_FILENO))
-		options->err.mode = CORDON_STREAM_JOIN;
-}
-
 static int print_plan(const struct session *s, const struct cordon_run_options *options)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -194,47 +149,64 @@ static int print_plan(const struct session *s, const struct cordon_run_options *
 	return out_finish(&sb, 0);
 }
 
-static void print_notes(const struct session *s)
+static void print_notes(struct session *s)
 {
 	const char *const *notes = cordon_run_notes(s->run);
+
+	while (notes && notes[s->n_notes])
+		s->n_notes++;
 
 	if (!notes || !*notes || is_quiet(s) || !isatty(STDERR_FILENO))
 		return;
 	for (; *notes; notes++) {
 		say_note(*notes);
 		/* The terminal is raw. */
-		if (is_interactive(s))
+		if (s->has_terminal)
 			(void)write_full(STDERR_FILENO, "\r", 1);
 	}
 }
 
+/* What is known only now. */
+static void print_late_notes(const struct session *s)
+{
+	const char *const *notes = cordon_run_notes(s->run);
+
+	for (size_t i = s->n_notes; notes && notes[i] && !is_quiet(s); i++)
+		say_note(notes[i]);
+}
+
+/* A terminal ends only when it is closed, and we may get no signal of that. */
+static void handle_keys(struct session *s, const struct pollfd fds[2])
+{
+	if (keyboard_pump(&s->keyboard, fds) && s->has_terminal && !s->signals.cancel_signal)
+		signals_act(&s->signals, s->run, SIGHUP);
+}
+
 static int wait_for_end(struct session *s, struct cordon_error *err)
 {
-	struct pollfd fds[] = {
+	struct pollfd fds[4] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
-		/* For its hang-up only: we may not get a signal when the terminal is closed. */
-		{ .fd = is_interactive(s) ? STDIN_FILENO : -1 },
 	};
 
 	for (;;) {
-		int r;
+		int r, timeout = keyboard_prepare(&s->keyboard, fds + 2);
 
-		if (poll(fds, 3, -1) < 0) {
+		if (s->has_terminal)
+			terminal_follow(s->run);
+		if (poll(fds, 4, timeout) < 0) {
 			if (errno == EINTR)
 				continue;
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for the run");
 		}
 		if (fds[1].revents)
 			signals_handle(&s->signals, s->run);
-		if (fds[2].revents) {
-			fds[2].fd = -1;
-			if (!s->signals.cancel_signal)
-				signals_act(&s->signals, s->run, SIGHUP);
-		}
+		handle_keys(s, fds + 2);
 		r = cordon_run_process(s->run, err);
 		if (r != 0)
 			return r;
+		if (cordon_run_is_stopped(s->run))
+			signals_follow_stop(&s->signals, s->run);
 	}
 }
 
@@ -291,9 +263,12 @@ static int conclude(const struct session *s, const struct cordon_result *run_res
 	int r;
 
 	hurry(s, result);
-	if (result->kind == CORDON_KIND_CANCELLED && s->signals.cancel_signal)
+	/* If it ended within its grace, the status is its own. */
+	if (result->kind == CORDON_KIND_CANCELLED && s->signals.cancel_signal &&
+	    result->signal == SIGKILL)
 		status = STATUS_SIGNAL_BASE + s->signals.cancel_signal;
-	explain_end(s->args, s->policy, result);
+	explain_end(s->args, result);
+	print_late_notes(s);
 	if (report_loss(&result->out, "output") + report_loss(&result->err, "error output") &&
 	    status == 0)
 		status = STATUS_FAILED;
@@ -367,8 +342,30 @@ static int private_option(const struct parsed *args, struct cordon_run_options *
 		return cordon_err(err, CORDON_E_PATH, -r,
 				  "cannot use '%s' as the private directory", typed);
 	options->private_dir = path;
-	/* "/" is refused by the library. */
-	return path[1] ? output_check_way("the private directory ", path, err) : 0;
+	return 0;
+}
+
+/* Before anything that is relative to it. */
+static int check_cwd(struct cordon_error *err)
+{
+	char cwd[PATH_MAX];
+
+	if (getcwd(cwd, sizeof(cwd)))
+		return 0;
+	return cordon_err_cwd(err, errno);
+}
+
+/* An option may have taken the command for its value: `cordon run -r ls`. */
+static void no_command(const struct parsed *args, struct cordon_error *err)
+{
+	const char *value = args->n_options ? args->options[args->n_options - 1].value : NULL;
+
+	cordon_err(err, CORDON_E_USAGE, 0, "no command given");
+	/* The words before the end of the line: an option and its value. */
+	if (value && value == args->rest[-1])
+		cordon_err_hint(err, "'%s' was taken as the value of %s", value, args->rest[-2]);
+	else
+		cordon_err_hint(err, "try 'cordon run --help'");
 }
 
 int cmd_run(const struct parsed *args)
@@ -381,23 +378,20 @@ int cmd_run(const struct parsed *args)
 
 	s->args = args;
 	if (!args->n_rest) {
-		cordon_err(&err, CORDON_E_USAGE, 0, "no command given");
-		cordon_err_hint(&err, "try 'cordon run --help'");
+		no_command(args, &err);
 		return fail(s, &err);
 	}
-	if (is_interactive(s) && parsed_has(args, OPT_JSON)) {
-		cordon_err(&err, CORDON_E_USAGE, 0, "-i and --json contradict each other");
-		cordon_err_hint(&err, "a terminal's output goes to the terminal; --receipt FILE "
-				      "writes the account of the run");
+	s->has_terminal = streams_want_terminal(args, &err);
+	if (s->has_terminal < 0)
 		return fail(s, &err);
-	}
-	if (make_policy(s, &err) < 0 || cordon_launcher_new(&s->launcher, &err) < 0)
+	if (check_cwd(&err) < 0 || make_policy(s, &err) < 0 ||
+	    cordon_launcher_new(&s->launcher, &err) < 0)
 		return fail(s, &err);
 	run_options_init(&options, args, home, sizeof(home));
 	if (workspace_options(args, s->policy, &options, &err) < 0 ||
 	    private_option(args, &options, &err) < 0)
 		return fail(s, &err);
-	choose_streams(s, &options);
+	streams_choose(args, s->has_terminal, &options);
 	if (parsed_has(args, OPT_DRY_RUN))
 		return print_plan(s, &options);
 	if (parsed_has(args, OPT_RECEIPT) &&
@@ -406,19 +400,23 @@ int cmd_run(const struct parsed *args)
 	if (parsed_has(args, OPT_NET_LOG) &&
 	    network_open_log(parsed_value(args, OPT_NET_LOG), &options.net_log_fd, &err) < 0)
 		return fail(s, &err);
-	if (signals_init(&s->signals, is_interactive(s), &err) < 0 ||
-	    (is_interactive(s) && terminal_enter(&err) < 0))
+	if (signals_init(&s->signals, s->has_terminal, &err) < 0 ||
+	    keyboard_attach(&s->keyboard, &options, &err) < 0 ||
+	    (s->has_terminal && terminal_enter(&err) < 0))
 		return fail(s, &err);
 	workspace_watch_copy(args, &s->signals, &options);
 	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0) {
 		terminal_leave();
+		if (err.code == CORDON_E_NOT_FOUND)
+			foreign_command(args, &err);
 		status = fail(s, &err);
 		cordon_launcher_free(TAKE_PTR(s->launcher));
 		return status;
 	}
+	keyboard_started(&s->keyboard);
 	print_notes(s);
 	if (!is_quiet(s))
-		network_say_published(s->run, is_interactive(s));
+		network_say_published(s->run, s->has_terminal);
 	r = wait_for_end(s, &err);
 	/* Before any message. */
 	terminal_leave();

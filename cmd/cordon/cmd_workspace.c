@@ -210,8 +210,13 @@ static void status_text(struct strbuf *sb, const struct cordon_workspace_info *i
 	add_summary(sb, &t->s);
 	strbuf_putc(sb, '\n');
 	add_row(sb, "size", human_size(t->bytes, text));
-	strbuf_printf(sb, "%-10s %llu, of which %llu are left out of a commit unless named\n",
-		      "risky", (unsigned long long)t->s.risky, (unsigned long long)t->s.refused);
+	strbuf_printf(sb, "%-10s %llu", "risky", (unsigned long long)t->s.risky);
+	if (t->s.refused && t->s.refused < t->s.risky)
+		strbuf_printf(sb, ", of which %llu %s", (unsigned long long)t->s.refused,
+			      t->s.refused == 1 ? "is" : "are");
+	else if (t->s.refused)
+		strbuf_putc(sb, ',');
+	strbuf_puts(sb, t->s.refused ? " left out of a commit unless named\n" : "\n");
 }
 
 int cmd_workspace_status(const struct parsed *args)
@@ -257,7 +262,8 @@ static int ask_discard(struct cordon_workspace *ws)
 	struct strbuf sb = STRBUF_INIT;
 	int yes;
 
-	strbuf_printf(&sb, "discard %s over %s (", info->name ? info->name : info->id, info->base);
+	strbuf_printf(&sb, "discard workspace %s of %s (", info->name ? info->name : info->id,
+		      info->base);
 	if (cordon_workspace_summary(ws, &s, &err) < 0)
 		strbuf_puts(&sb, "its changes cannot be read");
 	else

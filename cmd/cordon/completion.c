@@ -118,7 +118,7 @@ static void add_bash_operands(struct strbuf *sb)
 			"\t\tif declare -F _command_offset >/dev/null; then\n"
 			"\t\t\t_command_offset \"$i\"\n"
 			"\t\telif ((i == COMP_CWORD)); then\n"
-			"\t\t\tCOMPREPLY=($(compgen -c -f -- \"$cur\"))\n"
+			"\t\t\tCOMPREPLY=($(compgen -c -f -- \"$cur\" | sort -u))\n"
 			"\t\telse\n"
 			"\t\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n"
 			"\t\tfi\n"
@@ -135,10 +135,16 @@ static void add_bash_operands(struct strbuf *sb)
 			"\telif [[ $verb == new ]]; then\n"
 			"\t\tCOMPREPLY=($(compgen -W '");
 	add_framework_words(sb);
-	strbuf_puts(sb, "' -- \"$cur\"))\n"
-			"\telif [[ $verb == 'policy validate' ]]; then\n"
-			"\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n"
-			"\tfi\n");
+	strbuf_puts(
+		sb,
+		"' -- \"$cur\"))\n"
+		"\telif [[ $verb == 'policy validate' ]]; then\n"
+		"\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n"
+		"\telif [[ $verb == 'workspace discard' ]] ||\n"
+		"\t\t[[ $verb == workspace\\ @(status|diff|commit|export) && $i -eq COMP_CWORD ]]; "
+		"then\n"
+		"\t\tCOMPREPLY=($(compgen -W \"$(_cordon_workspaces)\" -- \"$cur\"))\n"
+		"\tfi\n");
 }
 
 /* A case for a verb of two words. */
@@ -166,6 +172,14 @@ static void make_bash(struct strbuf *sb)
 	add_bash_values(sb);
 	strbuf_puts(sb, "\t*) return 1 ;;\n"
 			"\tesac\n"
+			"}\n"
+			"_cordon_workspaces() {\n"
+			"\tlocal id name rest\n"
+			"\t\"${COMP_WORDS[0]}\" workspace list 2>/dev/null | while read -r id name "
+			"rest; do\n"
+			"\t\t[[ $id == ID ]] && continue\n"
+			"\t\t[[ $name == - ]] && echo \"$id\" || echo \"$name\"\n"
+			"\tdone\n"
 			"}\n"
 			"_cordon() {\n"
 			"\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"

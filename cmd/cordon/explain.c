@@ -9,39 +9,14 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "base/units.h"
+#include "base/utf8.h"
 #include "out.h"
 #include "verbs.h"
 
 #define DENIAL_LINES_MAX 10
+#define SAID_NAMES_MAX 3
+#define EXAMPLE_MAX 60 /* bytes of a file's name that are shown */
 #define MIB 1048576.0
-
-static const char new_repository[] =
-	"a new repository at the top of a write grant is refused (its hooks and config would run "
-	"on the host later); make it in a subdirectory or in the private /tmp, or allow it with "
-	"--no-protect";
-
-/* git init or git clone, with any options between the two words. */
-static int makes_repository(char *const *argv)
-{
-	const char *slash = strrchr(argv[0], '/');
-
-	if (strcmp(slash ? slash + 1 : argv[0], "git") != 0)
-		return 0;
-	for (argv++; *argv; argv++) {
-		if (!strcmp(*argv, "init") || !strcmp(*argv, "clone"))
-			return 1;
-	}
-	return 0;
-}
-
-/* Whether something may be written, but not protected names. */
-static int protects_a_grant(const struct parsed *args, const struct cordon_policy *policy)
-{
-	const uint64_t grants = 1u << OPT_WRITE | 1u << OPT_POLICY | 1u << OPT_PRESET;
-
-	return (args->seen & grants) && !parsed_has(args, OPT_NO_PROTECT) &&
-	       !policy_says(policy, "\"protect\": false");
-}
 
 /* Why something in a repository was put aside. */
 static const char *aside_reason(const char *what)
@@ -50,10 +25,16 @@ static const char *aside_reason(const char *what)
 		return "/.git': a repository inside a repository would run its own config for you";
 	if (strcmp(what, "link in a repository") == 0)
 		return "': git would write through this link for you";
+	if (strcmp(what, "pipe in a work tree") == 0)
+		return "': git would wait for this pipe";
 	if (strcmp(what, "file in a repository") == 0)
 		return "': git does not leave this there by itself";
 	if (strcmp(what, "repository") == 0)
 		return "': what the command left in it could not be checked";
+	if (strcmp(what, "replaced config") == 0)
+		return "': it was replaced during the run, and the old one is back";
+	if (strcmp(what, "protected name") == 0)
+		return "': it is new and would run by itself later";
 	return "': it could make git run something";
 }
 
@@ -121,12 +102,78 @@ static void explain_limits(const struct cordon_result *result)
 	}
 }
 
+/* A protected name that the command itself named, with an error. */
+static int is_said(const struct cordon_denial *d)
+{
+	return strcmp(d->rule, "fs.protect") == 0 && strcmp(d->how, "said") == 0;
+}
+
+static int is_same(const char *a, const char *b)
+{
+	return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* 'a', 'b' and 2 more are protected: those that have the remedy of the one at @first. */
+static void add_said_names(struct strbuf *sb, const struct cordon_result *result, size_t first)
+{
+	const struct cordon_denial *end = result->denials + result->n_denials;
+	const char *fix = result->denials[first].fix;
+	size_t n = 0, n_new = 0, shown = 0;
+
+	for (const struct cordon_denial *d = result->denials + first; d < end; d++) {
+		n += is_said(d) && is_same(d->fix, fix);
+		n_new += is_said(d) && is_same(d->fix, fix) && strcmp(d->what, "create") == 0;
+	}
+	for (const struct cordon_denial *d = result->denials + first; d < end; d++) {
+		if (!is_said(d) || !is_same(d->fix, fix) || shown == SAID_NAMES_MAX)
+			continue;
+		strbuf_puts(sb, shown == 0 ? "'" : shown + 1 == n ? " and '" : ", '");
+		strbuf_add_escaped(sb, d->target, strlen(d->target));
+		strbuf_putc(sb, '\'');
+		shown++;
+	}
+	if (n > shown)
+		strbuf_printf(sb, " and %zu more", n - shown);
+	strbuf_printf(sb, " %s protected in a write grant, so the command could not %s%s%s %s",
+		      n == 1 ? "is" : "are", n_new < n ? "change" : "",
+		      n_new && n_new < n ? " or " : "", n_new ? "make" : "",
+		      n == 1 ? "it" : "them");
+}
+
+/* One line for all names in the same grant. */
+static void explain_said(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_denials; i++) {
+		const struct cordon_denial *d = &result->denials[i];
+		struct strbuf sb = STRBUF_INIT;
+		size_t k = 0;
+
+		while (k < i &&
+		       !(is_said(&result->denials[k]) && is_same(result->denials[k].fix, d->fix)))
+			k++;
+		if (!is_said(d) || k < i)
+			continue;
+		strbuf_puts(&sb, "cordon: ");
+		add_said_names(&sb, result, i);
+		strbuf_puts(&sb, " (");
+		if (d->fix) {
+			strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
+			strbuf_puts(&sb, " instead of -w lets it, and you review the change; ");
+		}
+		strbuf_puts(&sb, "--protect off gives the protection up)\n");
+		if (!sb.failed)
+			(void)out_write(STDERR_FILENO, sb.data, sb.len);
+		strbuf_done(&sb);
+	}
+}
+
 static void explain_put_aside(const struct cordon_result *result)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < result->n_denials; i++) {
-		if (strcmp(result->denials[i].rule, "fs.protect") != 0)
+		if (strcmp(result->denials[i].rule, "fs.protect") != 0 ||
+		    is_said(&result->denials[i]))
 			continue;
 		if (n++ < DENIAL_LINES_MAX)
 			explain_one_aside(&result->denials[i]);
@@ -150,7 +197,8 @@ static void explain_network(const struct cordon_result *result)
 		if (strcmp(d->what, "gateway") == 0)
 			say_line("the gateway: %s", d->target);
 		else
-			say_line("refused: %s %s%s%s%s", d->what, d->target,
+			say_line("refused: %s%s %s%s%s%s", d->what,
+				 strcmp(d->what, "connect") == 0 ? " to" : "", d->target,
 				 d->fix ? " (allow it with " : "", d->fix ? d->fix : "",
 				 d->fix ? ")" : "");
 	}
@@ -213,8 +261,50 @@ static void explain_ending(const struct parsed *args, const struct cordon_result
 	}
 }
 
-void explain_end(const struct parsed *args, const struct cordon_policy *policy,
-		 const struct cordon_result *result)
+/* The command chose the name: harmless on a terminal, and short. */
+static void add_example(struct strbuf *sb, const char *name)
+{
+	size_t len = strlen(name), used = 0, n;
+	char one[UTF8_ESCAPED_MAX];
+
+	strbuf_puts(sb, ": '");
+	while (len > 0 && used < EXAMPLE_MAX) {
+		size_t taken = utf8_escape(name, len, one, &n);
+
+		strbuf_add(sb, one, n);
+		used += n;
+		name += taken;
+		len -= taken;
+	}
+	strbuf_puts(sb, len > 0 ? "...'" : "'");
+}
+
+static void explain_lost(const struct cordon_lost_files *lost)
+{
+	uint64_t n = lost->home + lost->tmp;
+	int is_one = n == 1 && !lost->has_more;
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_printf(&sb, "cordon: %s%ju file%s written to the private %s and %s gone",
+		      lost->has_more ? "at least " : "", (uintmax_t)n, n == 1 ? " was" : "s were",
+		      !lost->tmp    ? "home"
+		      : !lost->home ? "/tmp"
+				    : "home and /tmp",
+		      n == 1 ? "is" : "are");
+	if (lost->example)
+		add_example(&sb, lost->example);
+	if (lost->example && !is_one)
+		strbuf_puts(&sb, " and others");
+	strbuf_printf(&sb,
+		      " (--private DIR keeps %s; or write to a directory given by -w or "
+		      "--workspace)\n",
+		      is_one ? "it" : "them");
+	if (!sb.failed)
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
+	strbuf_done(&sb);
+}
+
+void explain_end(const struct parsed *args, const struct cordon_result *result)
 {
 	explain_ending(args, result);
 	if (result->error.code)
@@ -223,13 +313,13 @@ void explain_end(const struct parsed *args, const struct cordon_policy *policy,
 		return;
 	explain_limits(result);
 	explain_network(result);
+	explain_said(result);
 	explain_put_aside(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
 	    (is_cut(&result->out) || is_cut(&result->err)))
 		say_note("the output was cut at its limit (raise it with --max-output)");
-	if (result->kind == CORDON_KIND_EXITED && result->exit_code > 0 &&
-	    makes_repository(args->rest) && protects_a_grant(args, policy))
-		say_note(new_repository);
+	if (!parsed_has(args, OPT_JSON) && result->lost_files)
+		explain_lost(result->lost_files);
 }
 
 void explain_usage(const struct cordon_result *result)

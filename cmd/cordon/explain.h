@@ -8,8 +8,7 @@
 #include "options.h"
 
 /* Why it ended, what was refused, and what would allow it. */
-void explain_end(const struct parsed *args, const struct cordon_policy *policy,
-		 const struct cordon_result *result);
+void explain_end(const struct parsed *args, const struct cordon_result *result);
 /* --usage */
 void explain_usage(const struct cordon_result *result);
 /* --verbose */

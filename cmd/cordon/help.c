@@ -34,6 +34,46 @@ static void add_option(struct strbuf *sb, const struct option *o)
 	strbuf_printf(sb, "  %-*s %s\n", OPTION_COLUMN - 3, left, o->help);
 }
 
+/* So that the help of `run` leaves room for examples, these are only named there. */
+static int is_rare(int verb, int id)
+{
+	static const int rare[] = { OPT_FROM,	   OPT_NET_DENY, OPT_NET_MAX,	    OPT_NET_LOG,
+				    OPT_USER,	   OPT_REQUIRE,	 OPT_OPEN_FILES,    OPT_FILE_SIZE,
+				    OPT_CPU_TIME,  OPT_GRACE,	 OPT_END_ON_OUTPUT, OPT_BEST_EFFORT,
+				    OPT_ISOLATION, OPT_DRY_RUN };
+
+	for (size_t i = 0; verb == VERB_RUN && i < sizeof(rare) / sizeof(*rare); i++) {
+		if (rare[i] == id)
+			return 1;
+	}
+	return 0;
+}
+
+static void add_rare(struct strbuf *sb, int verb)
+{
+	size_t column = 0;
+
+	for (int i = 0; i < OPT_MAX; i++) {
+		const struct option *o = &option_table[i];
+		char word[64];
+
+		if (!is_rare(verb, i))
+			continue;
+		snprintf(word, sizeof(word), " --%s%s%s", o->name, o->arg ? " " : "",
+			 o->arg ? o->arg : "");
+		if (column == 0)
+			strbuf_puts(sb, "More (see cordon-run(1)):");
+		if (column == 0 || column + strlen(word) > 78) {
+			strbuf_puts(sb, "\n ");
+			column = 1;
+		}
+		strbuf_puts(sb, word);
+		column += strlen(word);
+	}
+	if (column)
+		strbuf_putc(sb, '\n');
+}
+
 static int takes_option_of(int verb, int group)
 {
 	for (int i = 0; i < OPT_MAX; i++) {
@@ -54,7 +94,7 @@ static void add_group(struct strbuf *sb, int verb, int group)
 	for (int i = 0; i < OPT_MAX; i++) {
 		const struct option *o = &option_table[i];
 
-		if ((o->verbs & VERB_BIT(verb)) && o->group == group)
+		if ((o->verbs & VERB_BIT(verb)) && o->group == group && !is_rare(verb, i))
 			add_option(sb, o);
 	}
 }
@@ -70,6 +110,7 @@ int help_verb(int fd, int verb)
 		if (takes_option_of(verb, group))
 			add_group(&sb, verb, group);
 	}
+	add_rare(&sb, verb);
 	if (v->more)
 		strbuf_printf(&sb, "\n%s", v->more);
 	return help_write(fd, &sb);

@@ -17,14 +17,15 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/nearest.h"
+#include "foreign.h"
 #include "out.h"
 #include "verbs.h"
 
 unsigned closed_at_start;
 
 #define WORKSPACE_CHOICE                                                                           \
-	"Without ID, NAME or DIR: the workspace over the current directory or the nearest\n"       \
-	"one above it.\n"
+	"Without ID, NAME or DIR: the workspace over the current directory or the\n"               \
+	"nearest one above it.\n"
 
 const struct verb_group verb_groups[VERB_GROUPS] = {
 	{ "policy", "Policies: what a run may do, as data." },
@@ -36,8 +37,14 @@ const struct verb_group verb_groups[VERB_GROUPS] = {
 const struct verb verb_table[VERB_MAX] = {
 	[VERB_RUN] = { "run", "[OPTIONS] [--] COMMAND [ARG...]",
 		"run a command in a sandbox",
-		"Without options the command has no network and writes nothing; it reads the\n"
-		"system's files, its own installation and the current directory.\n", 0,
+		"Without options the command has no network and writes nothing of yours; it\n"
+		"reads the system's files, its own installation and the current directory.\n"
+		"Its /tmp and home are private and gone at the end. Examples:\n"
+		"  cordon run python3 script.py\n"
+		"  cordon run -w . -t 5m -- make test\n"
+		"  cordon run --workspace . --diff -- sh install.sh\n"
+		"  cordon run --net-allow example.com -- curl https://example.com\n"
+		"  cordon run -- sh -c 'ls | wc -l'\n", 0,
 		cmd_run },
 	[VERB_CHECK] = { "check", "[--json]",
 		"show what this machine offers, layer by layer",
@@ -191,6 +198,25 @@ static void unknown_in_group(const struct verb_group *group, const char *second,
 		cordon_err_hint(err, "try 'cordon %s --help'", group->name);
 }
 
+/* An option where a verb should be. */
+static int unknown_option(const char *word)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct nearest near;
+
+	nearest_init(&near, word);
+	nearest_offer(&near, "--help");
+	nearest_offer(&near, "--version");
+	cordon_err(&err, CORDON_E_USAGE, 0, "unknown option '%s'", word);
+	/* A letter is near to every other. */
+	if (near.best && word[1] == '-')
+		cordon_err_hint(&err, "did you mean '%s'?", near.best);
+	else
+		cordon_err_hint(&err, "try 'cordon --help'");
+	say_error(&err);
+	return STATUS_FAILED;
+}
+
 int verb_unknown(const char *first, const char *second)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -202,6 +228,8 @@ int verb_unknown(const char *first, const char *second)
 		say_error(&err);
 		return STATUS_FAILED;
 	}
+	if (first[0] == '-' && strcmp(first, "--") != 0)
+		return unknown_option(first);
 	nearest_init(&near, first);
 	for (int i = 0; i < VERB_MAX; i++) {
 		if (!strchr(verb_table[i].name, ' '))
@@ -209,10 +237,13 @@ int verb_unknown(const char *first, const char *second)
 	}
 	for (size_t i = 0; i < VERB_GROUPS; i++)
 		nearest_offer(&near, verb_groups[i].name);
-	cordon_err(&err, CORDON_E_USAGE, 0, "unknown verb '%s'", first);
+	if (strcmp(first, "--") != 0)
+		cordon_err(&err, CORDON_E_USAGE, 0, "unknown verb '%s'", first);
+	else
+		cordon_err(&err, CORDON_E_USAGE, 0, "no verb given");
 	if (near.best)
 		cordon_err_hint(&err, "did you mean '%s'?", near.best);
-	else
+	else if (!foreign_verb(first, second, &err))
 		cordon_err_hint(&err, "try 'cordon --help'");
 	say_error(&err);
 	return STATUS_FAILED;
@@ -301,7 +332,8 @@ int main(int argc, char **argv)
 		return run_verb(verb, argv + 1 + words);
 	if (is_help(argv[1]))
 		return help_top(STDOUT_FILENO);
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V") ||
+	    (!strcmp(argv[1], "version") && !argv[2]))
 		return print_version();
 	group = verb_group_find(argv[1]);
 	if (group && argv[2] && is_help(argv[2]))

@@ -2,12 +2,16 @@
 #include "options.h"
 
 #include <assert.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/macros.h"
 #include "base/nearest.h"
+#include "base/units.h"
+#include "foreign.h"
 #include "verbs.h"
 
 #define RUN VERB_BIT(VERB_RUN)
@@ -22,7 +26,7 @@
 	(VERB_BIT(VERB_WORKSPACE_LIST) | VERB_BIT(VERB_WORKSPACE_STATUS) | WS_DIFF | WS_COMMIT |   \
 	 WS_GC)
 #define NEW VERB_BIT(VERB_NEW)
-#define LISTS (RUN | NEW | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
+#define LISTS (RUN | SHOW | NEW | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
 #define ALL UINT32_MAX
 
 static_assert(VERB_MAX <= 32, "struct option keeps the verbs in 32 bits");
@@ -35,7 +39,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_WRITE] = { "write", 'w', GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.write", NULL,
 		"let it read and write PATH (may be repeated)" },
 	[OPT_DENY] = { "deny", 0, GROUP_FILES, COMPLETE_FILE, POLICY, "PATH", "fs.deny", NULL,
-		"hide PATH, also inside what is granted" },
+		"hide PATH or what matches a pattern, even in grants" },
 	[OPT_WORKSPACE] = { "workspace", 0, GROUP_FILES, COMPLETE_DIR, POLICY, "DIR",
 		"fs.workspace", NULL,
 		"let it change DIR, and keep the changes apart" },
@@ -45,14 +49,17 @@ const struct option option_table[OPT_MAX] = {
 		"begin with a copy of another workspace" },
 	[OPT_ON_EXIT] = { "on-exit", 0, GROUP_FILES, COMPLETE_WORDS, RUN, "WHAT", NULL,
 		"keep commit discard",
-		"keep, commit (on success) or discard the changes" },
+		"keep (default), commit (on success) or discard" },
 	[OPT_DIFF] = { "diff", 0, GROUP_FILES, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"list what was changed, at the end" },
 	[OPT_PRIVATE] = { "private", 0, GROUP_FILES, COMPLETE_DIR, RUN, "DIR", NULL, NULL,
 		"keep its /tmp and home in DIR, for later runs" },
+	[OPT_PROTECT] = { "protect", 0, GROUP_FILES, COMPLETE_WORDS, POLICY, "VALUE",
+		"fs.protect", "on existing off",
+		"git hooks, editor config: on, existing or off" },
 	[OPT_NO_PROTECT] = { "no-protect", 0, GROUP_FILES, COMPLETE_NONE, POLICY, NULL,
 		"fs.protect", NULL,
-		"let it write git hooks, shell and editor config" },
+		"the same as --protect off" },
 	[OPT_COMMANDS] = { "commands", 0, GROUP_FILES, COMPLETE_NONE, POLICY, "A,B,...",
 		"commands", NULL,
 		"only these programs can be executed" },
@@ -89,18 +96,18 @@ const struct option option_table[OPT_MAX] = {
 
 	[OPT_TIMEOUT] = { "timeout", 't', GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
 		"limits.wall", NULL,
-		"end the command after DUR (500ms, 30s, 5m)" },
+		"end it after DUR (500ms, 30s, 5m; default: never)" },
 	[OPT_GRACE] = { "grace", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
 		"limits.grace", NULL,
 		"from SIGTERM to SIGKILL (default 1s, 0 = none)" },
 	[OPT_MEMORY] = { "memory", 'm', GROUP_LIMITS, COMPLETE_NONE, POLICY, "SIZE",
 		"limits.memory", NULL,
-		"memory of the whole tree (64M, 2G)" },
+		"memory of the whole tree (64M, 2G; default: any)" },
 	[OPT_PROCS] = { "procs", 'P', GROUP_LIMITS, COMPLETE_NONE, POLICY, "N", "limits.procs",
 		NULL,
 		"tasks of the whole tree (default 256)" },
 	[OPT_CPUS] = { "cpus", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "F", "limits.cpu", NULL,
-		"share of one CPU for the tree (0.5, 2)" },
+		"CPUs the tree may use (0.5, 2)" },
 	[OPT_CPU_TIME] = { "cpu-time", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
 		"limits.cpu_time", NULL,
 		"end the command after DUR of CPU time" },
@@ -126,7 +133,9 @@ const struct option option_table[OPT_MAX] = {
 
 	[OPT_INTERACTIVE] = { "interactive", 'i', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL,
 		NULL,
-		"give the command a terminal of its own" },
+		"a terminal of its own (default: if you are at one)" },
+	[OPT_NO_TERMINAL] = { "no-terminal", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"none: streams pass, control sequences are removed" },
 	[OPT_JSON] = { "json", 0, GROUP_RESULT, COMPLETE_NONE, LISTS, NULL, NULL, NULL,
 		"print one JSON object on standard output" },
 	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN, "FILE", NULL, NULL,
@@ -199,10 +208,53 @@ const char *parsed_value(const struct parsed *p, int id)
 	return NULL;
 }
 
+/* A shell leaves "--receipt=~/x" alone. Paths of the policy are the library's to read. */
+static const char *with_home(int id, const char *value)
+{
+	const struct option *o = &option_table[id];
+	char home[PATH_MAX], *path;
+	size_t size;
+
+	if (!value || value[0] != '~' || (value[1] && value[1] != '/') || o->key ||
+	    id == OPT_EXCLUDE || (o->complete != COMPLETE_FILE && o->complete != COMPLETE_DIR) ||
+	    !home_directory(home, sizeof(home)))
+		return value;
+	size = strlen(home) + strlen(value);
+	path = malloc(size);
+	if (path)
+		snprintf(path, size, "%s%s", home, value + 1);
+	return path;
+}
+
+/* Other programs mean standard output by "-"; here it would be a file of that name. */
+static int check_file_name(struct parser *ps, int id, const char *value)
+{
+	static const struct {
+		int id;
+		const char *hint;
+	} files[] = {
+		{ OPT_RECEIPT, "--json is for standard output, './-' for a file of that name" },
+		{ OPT_NET_LOG, "'./-' for a file of that name" },
+		{ OPT_OUTPUT, "leave -o out for standard output, './-' for a file of that name" },
+	};
+
+	for (size_t i = 0; value && !strcmp(value, "-") && i < ARRAY_SIZE(files); i++) {
+		if (files[i].id != id)
+			continue;
+		cordon_err(ps->err, CORDON_E_USAGE, 0, "--%s: '-' is not a file name",
+			   option_table[id].name);
+		return cordon_err_hint(ps->err, "%s", files[i].hint);
+	}
+	return 0;
+}
+
 static int keep(struct parser *ps, int id, const char *value)
 {
 	struct parsed *out = ps->out;
+	int r = check_file_name(ps, id, value);
 
+	if (r < 0)
+		return r;
 	if (out->n_options == out->cap) {
 		size_t cap = out->cap ? 2 * out->cap : 16;
 		struct parsed_option *grown = realloc(out->options, cap * sizeof(*grown));
@@ -213,7 +265,9 @@ static int keep(struct parser *ps, int id, const char *value)
 		out->cap = cap;
 	}
 	out->options[out->n_options].id = id;
-	out->options[out->n_options].value = value;
+	out->options[out->n_options].value = with_home(id, value);
+	if (value && !out->options[out->n_options].value)
+		return cordon_err(ps->err, CORDON_E_NOMEM, 0, "out of memory");
 	out->n_options++;
 	out->seen |= (uint64_t)1 << id;
 	return 0;
@@ -244,10 +298,13 @@ static int find_short(int verb, char letter)
 
 static int unknown_long(struct parser *ps, const char *name, size_t len)
 {
+	const char *hint = ps->verb == VERB_RUN ? foreign_option(name, len) : NULL;
 	char word[NEAREST_LEN_MAX];
 	struct nearest near;
 
 	cordon_err(ps->err, CORDON_E_USAGE, 0, "unknown option '--%.*s'", (int)len, name);
+	if (hint)
+		return cordon_err_hint(ps->err, "%s", hint);
 	if (len < sizeof(word)) {
 		memcpy(word, name, len);
 		word[len] = '\0';
@@ -302,9 +359,24 @@ static int parse_long(struct parser *ps, const char *name)
 	return keep(ps, id, NULL);
 }
 
+/* -it COMMAND, which is a time limit here that is none. */
+static int is_docker_terminal(const struct parser *ps, const char *letters)
+{
+	const char *next = ps->words[ps->next];
+	int64_t ms;
+
+	if (ps->verb != VERB_RUN || (strcmp(letters, "it") != 0 && strcmp(letters, "ti") != 0))
+		return 0;
+	return letters[0] == 't' || !next || units_parse_duration(next, &ms, NULL) < 0;
+}
+
 /* "-q", "-qv", "-t5s", "-t 5s", "-qt5s". */
 static int parse_short(struct parser *ps, const char *letters)
 {
+	if (is_docker_terminal(ps, letters)) {
+		cordon_err(ps->err, CORDON_E_USAGE, 0, "'-%s' means -i and -t DUR here", letters);
+		return cordon_err_hint(ps->err, "%s", foreign_option("tty", 3));
+	}
 	for (; *letters; letters++) {
 		int id = find_short(ps->verb, *letters);
 
@@ -316,6 +388,8 @@ static int parse_short(struct parser *ps, const char *letters)
 				len++;
 			cordon_err(ps->err, CORDON_E_USAGE, 0, "unknown option '-%.*s'", len,
 				   letters);
+			if (ps->verb == VERB_RUN && *letters == 'c')
+				return cordon_err_hint(ps->err, "%s", foreign_option("c", 1));
 			return cordon_err_hint(ps->err, "try 'cordon %s --help'",
 					       verb_table[ps->verb].name);
 		}

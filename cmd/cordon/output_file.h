@@ -3,8 +3,7 @@
  * Files of the host that the command line names to be written: receipts, logs, archives.
  *
  * They may lie where this run or an earlier one can write, so no link on the way to them is
- * followed that a command may have made. This is the rule of write grants: only links that belong
- * to the system count, which root owns, in the root directory or one level below it.
+ * followed that a command may have made (base/way.h). This is the rule of write grants.
  */
 #ifndef CMD_CORDON_OUTPUT_FILE_H
 #define CMD_CORDON_OUTPUT_FILE_H
@@ -15,10 +14,6 @@
  * messages: "cannot write @what'PATH'". A descriptor, or a negative code. */
 int output_open_dir(const char *what, const char *path, const char **ret_name,
 		    struct cordon_error *err);
-
-/* Only looks whether the way to @path goes through such a link. What is missing on it is no error.
- */
-int output_check_way(const char *what, const char *path, struct cordon_error *err);
 
 /* Opens the file to write, with @flags besides O_CREAT. @any: also a device or pipe, and links of
  * the system such as /dev/stdout; else only a regular file. A descriptor, or a negative code. */

@@ -4,23 +4,29 @@
  *
  * The first SIGINT, SIGTERM, SIGHUP or SIGQUIT goes to the sandboxed command, which may tidy up for
  * as long as its grace lasts; the second ends the run at once. SIGUSR1 and SIGUSR2 are only passed
- * on. A signal that the caller had ignored stays ignored. With -i the size of the terminal is
- * passed on, and when Cordon is stopped and continued it gives the terminal back and takes it
- * again.
+ * on. A signal that the caller had ignored stays ignored. When Cordon is stopped (SIGTSTP) and
+ * continued, so is the command. With a terminal its size is passed on, and it is given back to the
+ * caller while Cordon is stopped.
  */
 #ifndef CMD_CORDON_SIGNALS_H
 #define CMD_CORDON_SIGNALS_H
 
+#include <stdint.h>
+
 #include <cordon/cordon.h>
 
 struct signals {
-	int fd;		   /* polls readable when signals_handle() has something to do */
-	int cancel_signal; /* the one that cancelled the run, 0 = none */
+	int fd;		      /* polls readable when signals_handle() has something to do */
+	int cancel_signal;    /* the one that cancelled the run, 0 = none */
+	int64_t cancelled_ms; /* when it came */
+	int has_terminal;
 };
 
 /* Blocks the signals above, ignores SIGPIPE. Call it before the start of a run. */
-int signals_init(struct signals *ret, int interactive, struct cordon_error *err);
+int signals_init(struct signals *ret, int has_terminal, struct cordon_error *err);
 void signals_handle(struct signals *signals, struct cordon_run *run);
+/* The command was stopped at its terminal (Ctrl-Z): so are we and all of our process group. */
+void signals_follow_stop(const struct signals *signals, struct cordon_run *run);
 /* Acts as if signal @number had arrived. */
 void signals_act(struct signals *signals, struct cordon_run *run, int number);
 

@@ -62,10 +62,10 @@ static int open_nearest(struct cordon_workspace **ret, struct cordon_error *err)
 	if (found.n == 1)
 		return cordon_workspace_open(NULL, found.id, ret, err);
 	if (found.n)
-		r = cordon_err(err, CORDON_E_USAGE, 0, "%zu workspaces are over '%s'", found.n,
+		r = cordon_err(err, CORDON_E_USAGE, 0, "there are %zu workspaces of '%s'", found.n,
 			       found.base);
 	else
-		r = cordon_err(err, CORDON_E_PATH, 0, "no workspace is over '%s'", found.cwd);
+		r = cordon_err(err, CORDON_E_PATH, 0, "there is no workspace of '%s'", found.cwd);
 	cordon_err_hint(err, "name one; see 'cordon workspace list'");
 	return r;
 }

@@ -13,7 +13,20 @@
 
 /* The most lines about changes that were not committed. */
 #define SAID_MAX 50
+/* More refusals than this in one directory, for the same reason, become one line. */
+#define FOLD_MAX 3
 #define FLUSH_AT 65536
+
+/* Refusals that wait for the next one: if that is about the same, one line says it of all. */
+struct fold {
+	struct strbuf dir;   /* that they are in; or the repository that would be lost */
+	struct strbuf lines; /* one for each, up to FOLD_MAX */
+	unsigned risks;
+	int is_lost;
+	uint64_t n;
+};
+
+#define FOLD_INIT { .dir = STRBUF_INIT, .lines = STRBUF_INIT }
 
 struct commit {
 	struct cordon_workspace *ws;
@@ -22,6 +35,7 @@ struct commit {
 	int is_removed; /* nothing was left in it */
 	struct strbuf sb;
 	struct json_writer w;
+	struct fold fold;
 	uint64_t said, unsaid;
 };
 
@@ -78,7 +92,24 @@ static void told_json(struct commit *c, const struct cordon_change *change, int 
 	json_close_object(&c->w);
 }
 
-/* One line for what was not done, with what can be done about it. */
+/* @n lines about what was not done. */
+static void say(struct commit *c, const struct strbuf *sb, uint64_t n)
+{
+	if (c->said < SAID_MAX && !sb->failed)
+		(void)write_full(STDERR_FILENO, sb->data, sb->len);
+	else
+		c->unsaid += n;
+	c->said += n;
+}
+
+static void add_remedy(struct strbuf *sb, const struct commit *c, const char *path)
+{
+	strbuf_printf(sb, " (name it to commit it: cordon workspace commit %s ", c->which);
+	add_shell_word(sb, path);
+	strbuf_puts(sb, ")\n");
+}
+
+/* One line for what failed or is in conflict. */
 static void told_text(struct commit *c, const struct cordon_change *change, int outcome,
 		      const struct cordon_error *err)
 {
@@ -87,24 +118,75 @@ static void told_text(struct commit *c, const struct cordon_change *change, int 
 	strbuf_printf(&sb, "cordon: %s: ", outcome_name(outcome));
 	if (err && err->code) {
 		strbuf_puts(&sb, err->msg);
+		if (err->hint[0])
+			strbuf_printf(&sb, " (%s)", err->hint);
 	} else {
 		strbuf_putc(&sb, '\'');
 		add_path(&sb, change->path);
 		strbuf_putc(&sb, '\'');
 	}
-	if (outcome == CORDON_OUTCOME_REFUSED) {
-		strbuf_puts(&sb, " is risky: ");
-		add_risks(&sb, change->risks & CORDON_RISK_REFUSED);
-		strbuf_printf(&sb, " (name it to commit it: cordon workspace commit %s ", c->which);
-		add_shell_word(&sb, change->path);
-		strbuf_putc(&sb, ')');
-	} else if (err && err->hint[0]) {
-		strbuf_printf(&sb, " (%s)", err->hint);
-	}
 	strbuf_putc(&sb, '\n');
-	if (!sb.failed)
-		(void)write_full(STDERR_FILENO, sb.data, sb.len);
+	say(c, &sb, 1);
 	strbuf_done(&sb);
+}
+
+/* Refusals */
+
+/* Says what has waited. */
+static void unfold(struct commit *c)
+{
+	struct fold *f = &c->fold;
+
+	if (f->n > FOLD_MAX && !f->is_lost) {
+		f->lines.len = 0;
+		strbuf_printf(&f->lines, "cordon: refused: %llu changes in '",
+			      (unsigned long long)f->n);
+		add_path(&f->lines, f->dir.len ? f->dir.data : ".");
+		strbuf_puts(&f->lines, "' are risky: ");
+		add_risks(&f->lines, f->risks);
+		strbuf_printf(&f->lines,
+			      " (name each to commit it; they are listed by: cordon workspace "
+			      "diff %s ",
+			      c->which);
+		add_shell_word(&f->lines, f->dir.len ? f->dir.data : ".");
+		strbuf_puts(&f->lines, ")\n");
+	}
+	if (f->n)
+		say(c, &f->lines, f->is_lost || f->n > FOLD_MAX ? 1 : f->n);
+	f->n = 0;
+	f->lines.len = 0;
+}
+
+static void told_refused(struct commit *c, const struct cordon_change *change,
+			 const struct cordon_error *err)
+{
+	struct fold *f = &c->fold;
+	const char *slash = strrchr(change->path, '/');
+	/* Only the loss of a repository comes with an explanation. */
+	int is_lost = change->lost && err && err->code;
+	const char *dir = is_lost ? change->lost : change->path;
+	size_t len = is_lost ? strlen(dir) : slash ? (size_t)(slash - dir) : 0;
+	unsigned risks = is_lost ? 0 : change->risks & CORDON_RISK_REFUSED;
+
+	if (f->n && (f->is_lost != is_lost || f->risks != risks || f->dir.len != len ||
+		     (len && memcmp(f->dir.data, dir, len) != 0)))
+		unfold(c);
+	if (f->n++ == 0) {
+		f->dir.len = 0;
+		strbuf_add(&f->dir, dir, len);
+		f->risks = risks;
+		f->is_lost = is_lost;
+	}
+	if (is_lost && f->n == 1) {
+		strbuf_printf(&f->lines, "cordon: refused: %s", err->msg);
+		add_remedy(&f->lines, c, change->lost);
+	} else if (!is_lost && f->n <= FOLD_MAX) {
+		strbuf_puts(&f->lines, "cordon: refused: '");
+		add_path(&f->lines, change->path);
+		strbuf_puts(&f->lines, "' is risky: ");
+		add_risks(&f->lines, risks);
+		add_remedy(&f->lines, c, change->path);
+	}
 }
 
 static void told(void *arg, const struct cordon_change *change, int outcome,
@@ -126,10 +208,11 @@ static void told(void *arg, const struct cordon_change *change, int outcome,
 			(void)write_full(STDOUT_FILENO, c->sb.data, c->sb.len);
 			c->sb.len = 0;
 		}
-	} else if (c->said++ < SAID_MAX) {
-		told_text(c, change, outcome, err);
+	} else if (outcome == CORDON_OUTCOME_REFUSED) {
+		told_refused(c, change, err);
 	} else {
-		c->unsaid++;
+		unfold(c);
+		told_text(c, change, outcome, err);
 	}
 }
 
@@ -271,26 +354,33 @@ static void say_counts(struct commit *c, const struct cordon_commit_result *res)
 	const char *base = cordon_workspace_info(c->ws)->base;
 	/* One undecided conflict holds back the whole commit. */
 	int is_stuck = res->conflicts && c->conflicts == CORDON_CONFLICTS_REFUSE;
-	unsigned long long applied = is_stuck ? 0 : res->applied;
+	unsigned long long applied = res->applied, conflicts = res->conflicts;
 	struct strbuf sb = STRBUF_INIT;
 
 	if (c->unsaid)
 		say_line("... and %llu more", (unsigned long long)c->unsaid);
-	strbuf_printf(&sb, "cordon: %llu change%s %s to ", applied, applied == 1 ? "" : "s",
-		      c->dry_run ? "would be committed" : "committed");
+	if (is_stuck)
+		strbuf_printf(&sb, "cordon: nothing %s committed to ",
+			      c->dry_run ? "would be" : "was");
+	else
+		strbuf_printf(&sb, "cordon: %llu change%s %s to ", applied, applied == 1 ? "" : "s",
+			      c->dry_run ? "would be committed" : "committed");
 	strbuf_add_escaped(&sb, base, strlen(base));
+	if (is_stuck)
+		strbuf_printf(&sb, " because of %llu conflict%s", conflicts,
+			      conflicts == 1 ? "" : "s");
 	if (res->refused)
 		strbuf_printf(&sb, ", %llu refused", (unsigned long long)res->refused);
-	if (res->conflicts)
-		strbuf_printf(&sb, ", %llu in conflict", (unsigned long long)res->conflicts);
+	if (conflicts && !is_stuck)
+		strbuf_printf(&sb, ", %llu in conflict", conflicts);
 	if (res->failed)
 		strbuf_printf(&sb, ", %llu failed", (unsigned long long)res->failed);
 	if (res->skipped)
 		strbuf_printf(&sb, ", %llu left in the workspace",
 			      (unsigned long long)res->skipped);
 	if (is_stuck)
-		strbuf_puts(&sb,
-			    " (--ours keeps the base's version of those, --theirs replaces it)");
+		strbuf_puts(&sb, " (--ours keeps the base's version of those and commits the rest, "
+				 "--theirs replaces it)");
 	strbuf_putc(&sb, '\n');
 	if (!sb.failed)
 		(void)write_full(STDERR_FILENO, sb.data, sb.len);
@@ -331,6 +421,9 @@ static int commit(struct commit *c, const struct cordon_commit_options *options)
 		json_open_array(&c->w, "changes");
 	}
 	r = cordon_workspace_commit(c->ws, options, &res, &err);
+	unfold(c);
+	strbuf_done(&c->fold.lines);
+	strbuf_done(&c->fold.dir);
 	/* With --ours a conflict is decided. */
 	status = r < 0 ? status_of_error(&err)
 		       : res.refused || res.failed ||
@@ -362,6 +455,7 @@ int cmd_workspace_commit(const struct parsed *args)
 	const char **paths = NULL, **exclude = NULL;
 	struct commit c = { .is_json = parsed_has(args, OPT_JSON),
 			    .dry_run = parsed_has(args, OPT_ONLY_SAY),
+			    .fold = FOLD_INIT,
 			    .sb = STRBUF_INIT };
 	const struct cordon_workspace_info *info;
 	int r = check_usage(args, &err);
@@ -396,6 +490,7 @@ int workspace_commit_all(struct cordon_workspace *ws, int is_quiet, int *ret_rem
 	struct commit c = { .ws = ws,
 			    .which = info->name ? info->name : info->id,
 			    .is_quiet = is_quiet,
+			    .fold = FOLD_INIT,
 			    .sb = STRBUF_INIT };
 	int status;
 

@@ -57,6 +57,23 @@ int cordon_policy_set(struct cordon_policy *policy, const char *key, const char 
 /** The policy as canonical JSON; the caller frees *ret with cordon_free(). */
 int cordon_policy_to_json(const struct cordon_policy *policy, char **ret, struct cordon_error *err);
 
+/** One value of a policy, as text; lists have one for each entry. */
+struct cordon_policy_setting {
+	const char *key;	  /* "fs.read" */
+	const char *value;	  /* as a flag takes it; NULL = not set, the default counts */
+	const char *from;	  /* the name of the policy that says so, or "default" */
+	const char *flag;	  /* long option without dashes */
+	const char *default_text; /* the default in words */
+};
+
+/** Calls @call for every value that the @n policies in @sources add up to if they are merged in
+ * this order, and for every key that none of them sets, in the order of the policy reference.
+ * @names are theirs. What is passed is valid during the call. */
+int cordon_policy_settings(const struct cordon_policy *const *sources, const char *const *names,
+			   size_t n,
+			   void (*call)(void *arg, const struct cordon_policy_setting *setting),
+			   void *arg, struct cordon_error *err);
+
 /** The JSON Schema of policies (static storage). */
 const char *cordon_policy_schema(void);
 

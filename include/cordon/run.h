@@ -75,8 +75,9 @@ struct cordon_run_options {
 	int orphans; /* enum cordon_orphans */
 	/*
 	 * 1: the command gets a terminal of its own, which is its standard input, output and error
-	 * and its controlling terminal. `in` is what is typed there, `out` is what appears there
-	 * (`err` must be NULL or JOIN). Any descriptor will do. If it is a terminal, its
+	 * and its controlling terminal. `in` is what is typed there, `out` is what appears there.
+	 * With `err` NULL or JOIN, standard error appears there, too; in the other modes it is
+	 * apart. Any descriptor will do. If it is a terminal, its
 	 * settings are left alone: the caller makes it raw and restores it. Bytes pass unchanged,
 	 * escape sequences included.
 	 */
@@ -109,12 +110,22 @@ struct cordon_run_options {
 	/*
 	 * A directory (absolute path) that keeps the private part of the view from run
 	 * to run: its `tmp` is /tmp, its `home` the home directory (level landlock: TMPDIR and
-	 * HOME). It is made if it is missing, and so are these two. limits.disk holds over both
-	 * together, with what is there already. Several runs may use one at the same time. NULL =
-	 * fresh memory for each run. cordon_private_remove() removes one.
+	 * HOME). It is made if it is missing, and so are these two; the way to it may go through no
+	 * link that a command could have made (realpath() it first if it may). limits.disk holds
+	 * over both together, with what is there already. Several runs may use one at the same
+	 * time. NULL = fresh memory for each run. cordon_private_remove() removes one.
 	 */
 	const char *private_dir;
+	/*
+	 * A directory (absolute path) with the program of this run. The run sees it at
+	 * CORDON_CODE_DIR (level landlock: at its own path) and cannot change it, and no other run
+	 * sees it at all, not even one with the same `private_dir`. It must be readable for the
+	 * run's user, and stays the caller's to remove. NULL = none.
+	 */
+	const char *code_dir;
 };
+
+#define CORDON_CODE_DIR "/run/cordon"
 
 /* What becomes of processes that the command leaves behind when it ends. */
 enum cordon_orphans {
@@ -164,7 +175,11 @@ struct cordon_denial {
 	const char *what;   /* "execve", "procs", ... */
 	const char *target; /* what was refused */
 	const char *rule;   /* policy key behind it */
-	const char *fix;    /* flag that would allow it */
+	const char *fix;    /* flag that would allow it; NULL = none */
+	/* How it is known. "enforced": by what refused it. "observed": Cordon saw signs of it, such
+	 * as a counter of the kernel's. "said": the command named it in its output, and it is so.
+	 */
+	const char *how;
 };
 
 /* What enforces a limit. */
@@ -194,6 +209,17 @@ struct cordon_run_workspace {
 	/* What became of it, for the receipt: "kept" or "empty" (removed). A caller that commits or
 	 * discards it puts its own word into a copy of this. */
 	const char *outcome;
+};
+
+/* Files that the command left in its private home and /tmp, which are gone with the run. Only files
+ * with content, and not what tools keep there for themselves (caches, state, temporary files). */
+struct cordon_lost_files {
+	uint64_t home, tmp; /* how many were found in each */
+	int has_more;	    /* 1: not everything was looked at, there may be more */
+	/* One of them, below the home or /tmp: "results.csv". NULL = none that is short enough. The
+	 * command chose the bytes: clean them before they are shown. */
+	const char *example;
+	int is_example_tmp; /* it lies in /tmp */
 };
 
 #define CORDON_STAMPS_MAX 16
@@ -226,6 +252,7 @@ struct cordon_result {
 	const struct cordon_published *published;
 	size_t n_published;
 	const struct cordon_run_workspace *workspace; /* NULL = none */
+	const struct cordon_lost_files *lost_files;   /* NULL = none */
 };
 
 /** Starts a run. @policy and all of @options are used only during this call, except stream data.
@@ -243,7 +270,8 @@ int cordon_run_fd(const struct cordon_run *run);
  * started; the host's ports are open by then, also those that were picked (HOSTPORT 0). */
 const struct cordon_published *cordon_run_published(const struct cordon_run *run, size_t *ret_n);
 
-/** Remarks worth showing to a person (NULL-terminated); valid as long as the run. */
+/** Remarks worth showing to a person (NULL-terminated); valid as long as the run. Ask again when
+ * the result is complete: there may be more at the end of the list. */
 const char *const *cordon_run_notes(const struct cordon_run *run);
 
 /** Handles what happened; never blocks. 0 = still running, 1 = the result is complete. */
@@ -258,6 +286,10 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
+
+/** 1 = the command has a terminal and was stopped there (Ctrl-Z), as a shell would notice it.
+ * cordon_run_signal() with SIGCONT continues it. */
+int cordon_run_is_stopped(struct cordon_run *run);
 
 /** Changes the size of the command's terminal and sends SIGWINCH. An error if the run has no
  * terminal; nothing happens once the run is over. */

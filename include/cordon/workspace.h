@@ -72,11 +72,13 @@ enum cordon_file_type {
 };
 
 /* Why a change deserves a second look; those marked * are left out of a commit unless named. */
-#define CORDON_RISK_SETID 0x1u	     /* * set-user-id, set-group-id */
-#define CORDON_RISK_SPECIAL 0x2u     /* * FIFO, socket, device */
-#define CORDON_RISK_LINK_OUT 0x4u    /* * a link that leads out of the directory */
-#define CORDON_RISK_ATTRIBUTE 0x8u   /* * security.* attributes */
-#define CORDON_RISK_PROTECTED 0x10u  /* * runs by itself later: hooks, shell, editor, agents */
+#define CORDON_RISK_SETID 0x1u	   /* * set-user-id, set-group-id */
+#define CORDON_RISK_SPECIAL 0x2u   /* * FIFO, socket, device */
+#define CORDON_RISK_LINK_OUT 0x4u  /* * a link that leads out of the directory */
+#define CORDON_RISK_ATTRIBUTE 0x8u /* * security.* attributes */
+#define CORDON_RISK_PROTECTED                                                                      \
+	0x10u			     /* * runs by itself later: hooks, shell, editor, agents;      \
+				      * or takes a repository's history away */
 #define CORDON_RISK_EXECUTABLE 0x20u /* a new program, or a file that became one */
 #define CORDON_RISK_CI 0x40u	     /* what build services run */
 #define CORDON_RISK_LOCKFILE 0x80u   /* which packages are installed */
@@ -105,6 +107,10 @@ struct cordon_change {
 	int in_git; /* below a repository's .git: applied together with the rest of it or not at all
 		     */
 	int is_listed; /* 0: a directory that came or went with its content; not worth a line */
+	/* The repository whose history this would take away: removed or replaced in the workspace,
+	 * in whole or in a part that it needs. Nothing in it is committed unless this path, "." for
+	 * the base itself, is given. Else NULL. */
+	const char *lost;
 };
 
 struct cordon_summary {
@@ -167,7 +173,8 @@ struct cordon_commit_options {
 	/* Asked for each change that would be applied (NULL = all): 1 yes, 0 no, negative = stop,
 	 * nothing is committed. Everything below a .git is asked for once, with the path of it. */
 	int (*choose)(void *arg, const struct cordon_change *change);
-	/* Told what became of each; @err is set for FAILED and explains CONFLICT. */
+	/* Told what became of each; @err is set for FAILED and explains CONFLICT, and REFUSED where
+	 * a repository would be lost. */
 	void (*told)(void *arg, const struct cordon_change *change, int outcome,
 		     const struct cordon_error *err);
 	void *arg;

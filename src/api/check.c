@@ -4,6 +4,7 @@
  * run of /bin/true, and its failure says which layer is missing and why.
  */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@
 #include "launch/launch.h"
 #include "uapi/landlock.h"
 
-#define ITEMS_MAX 24
+#define ITEMS_MAX 32
 #define TRIAL_MS 10000
 #define TEST_ADDRESS "192.0.2.1" /* reserved for documentation */
 
@@ -26,6 +27,8 @@ struct cordon_check {
 	struct cordon_check_item items[ITEMS_MAX];
 	size_t n;
 	int level;
+	/* What runs at each level lack, by enum cordon_level; NULL = the level does not work. */
+	const char **missing[CORDON_LEVEL_MAX];
 };
 
 struct trial {
@@ -36,9 +39,23 @@ struct trial {
 
 #define TRIAL_INIT { 0, 0, CORDON_ERROR_INIT }
 
-/* @key: one more key of the policy, or NULL. */
-static void run_trial(struct cordon_launcher *l, const char *level, const char *key,
-		      const char *value, struct trial *ret)
+/* Keeps what the receipt of a run at this level says. */
+static const char **copy_missing(struct cordon_check *c, const char *const *names)
+{
+	struct strlist list = { 0 };
+
+	for (; names && *names; names++) {
+		const char *name = arena_strdup(&c->arena, *names);
+
+		if (!name || strlist_add(&c->arena, &list, name) < 0)
+			return NULL;
+	}
+	return strlist_add(&c->arena, &list, NULL) < 0 ? NULL : list.v;
+}
+
+/* @key: one more key of the policy, or NULL. @c, if not NULL: keeps what such a run lacks. */
+static void run_trial_for(struct cordon_check *c, struct cordon_launcher *l, const char *level,
+			  const char *key, const char *value, struct trial *ret)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
@@ -60,6 +77,8 @@ static void run_trial(struct cordon_launcher *l, const char *level, const char *
 			*err = res->error;
 		if (res->workspace)
 			ret->mechanism = res->workspace->mechanism;
+		if (c && ret->worked)
+			c->missing[res->level] = copy_missing(c, res->missing);
 	}
 	cordon_run_free(run);
 	cordon_policy_free(policy);
@@ -70,6 +89,12 @@ static void add(struct cordon_check *c, const char *name, const char *state, con
 {
 	if (c->n < ITEMS_MAX)
 		c->items[c->n++] = (struct cordon_check_item){ name, state, detail, remedy };
+}
+
+static void run_trial(struct cordon_launcher *l, const char *level, const char *key,
+		      const char *value, struct trial *ret)
+{
+	run_trial_for(NULL, l, level, key, value, ret);
 }
 
 static const char *error_text(struct cordon_check *c, const struct cordon_error *err)
@@ -135,10 +160,6 @@ static void add_landlock(struct cordon_check *c, const struct probe_machine *m)
 		detail = arena_printf(&c->arena, "ABI %d; Cordon knows the rights up to ABI %d",
 				      m->landlock_abi, LANDLOCK_ABI_KNOWN);
 	add(c, "landlock", "yes", detail ? detail : "", NULL);
-	if (m->landlock_abi < 6)
-		add(c, "landlock-scopes", "no",
-		    "signals and abstract sockets are not scoped before ABI 6 (Linux 6.12)",
-		    "matters at level landlock only; a newer kernel");
 }
 
 static void add_landlock_level(struct cordon_check *c, const struct trial *trial,
@@ -236,6 +257,52 @@ static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
 	add(c, "cgroup", "yes", detail ? detail : "", NULL);
 }
 
+/* What the receipt of a run at the best level calls missing, by the same names. */
+static void add_gaps(struct cordon_check *c)
+{
+	static const struct {
+		const char *name, *detail, *remedy;
+	} gaps[] = {
+		{ "pathname-sockets",
+		  "Unix sockets inside grants can be connected to (level landlock: all are "
+		  "refused)",
+		  "a kernel with Landlock ABI 9" },
+		{ "metadata", "names and attributes of files outside the grants can be seen",
+		  "level namespaces, see there" },
+		{ "protect", "names that run by themselves later are not protected in write grants",
+		  "level namespaces, see there" },
+		{ "uid", "started by root, the command has uid 0, without any capability",
+		  "run Cordon as an ordinary user, or with --user" },
+		{ "procs", "the number of root's processes is not limited by the kernel",
+		  "run Cordon as an ordinary user, or with --user" },
+		{ "tcp", "TCP cannot be restricted: IP sockets are refused",
+		  "a kernel with Landlock ABI 4 (Linux 6.7)" },
+		{ "ioctl", "ioctls of devices are not restricted",
+		  "a kernel with Landlock ABI 5 (Linux 6.10)" },
+		{ "scopes", "signals and abstract sockets are not scoped",
+		  "a kernel with Landlock ABI 6 (Linux 6.12)" },
+		{ "truncate", "truncating files is not restricted",
+		  "a kernel with Landlock ABI 3 (Linux 6.2)" },
+	};
+	const char **names = c->missing[c->level];
+
+	for (; names && *names; names++) {
+		const char *detail = "not available at this level", *remedy = NULL;
+		bool is_told = false;
+
+		for (size_t i = 0; i < c->n; i++)
+			is_told |= strcmp(c->items[i].name, *names) == 0;
+		for (size_t i = 0; i < ARRAY_SIZE(gaps); i++) {
+			if (strcmp(gaps[i].name, *names) == 0) {
+				detail = gaps[i].detail;
+				remedy = gaps[i].remedy;
+			}
+		}
+		if (!is_told)
+			add(c, *names, "no", detail, remedy);
+	}
+}
+
 int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret,
 		     struct cordon_error *err)
 {
@@ -244,8 +311,8 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 
 	if (!c)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	run_trial(launcher, "namespaces", NULL, NULL, &namespaces);
-	run_trial(launcher, "landlock", NULL, NULL, &landlock);
+	run_trial_for(c, launcher, "namespaces", NULL, NULL, &namespaces);
+	run_trial_for(c, launcher, "landlock", NULL, NULL, &landlock);
 	c->level = namespaces.worked ? CORDON_LEVEL_NAMESPACES
 		   : landlock.worked ? CORDON_LEVEL_LANDLOCK
 				     : 0;
@@ -261,6 +328,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 	add_workspace(c, launcher, c->level);
 	add_idmap(c, &namespaces);
 	add_cgroup(c, launcher);
+	add_gaps(c);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),
 	    namespaces.worked ? NULL : userns_remedy(&namespaces.error));
@@ -292,6 +360,20 @@ int cordon_check_level(const struct cordon_check *check)
 	return check->level;
 }
 
+static void write_missing(struct json_writer *w, const struct cordon_check *check, int level)
+{
+	const char **names = check->missing[level];
+
+	if (!names) {
+		json_null(w, cordon_level_name(level));
+		return;
+	}
+	json_open_array(w, cordon_level_name(level));
+	for (; *names; names++)
+		json_string(w, NULL, *names);
+	json_close_array(w);
+}
+
 int cordon_check_to_json(const struct cordon_check *check, char **ret, struct cordon_error *err)
 {
 	struct strbuf out = STRBUF_INIT;
@@ -311,6 +393,10 @@ int cordon_check_to_json(const struct cordon_check *check, char **ret, struct co
 		json_close_object(&w);
 	}
 	json_close_array(&w);
+	json_open_object(&w, "missing");
+	write_missing(&w, check, CORDON_LEVEL_NAMESPACES);
+	write_missing(&w, check, CORDON_LEVEL_LANDLOCK);
+	json_close_object(&w);
 	json_close_object(&w);
 	text = strbuf_take(&out);
 	strbuf_done(&out);

@@ -9,6 +9,9 @@
 #define SIGCHLD_NR 17
 #define SIGCONT_NR 18
 #define SIGSTOP_NR 19
+#define SIGTSTP_NR 20
+#define SIGTTIN_NR 21
+#define SIGTTOU_NR 22
 #define SIGXFSZ_NR 25
 
 #define SIG_BLOCK_NR 0

@@ -14,77 +14,96 @@
 
 /* In a project directory. */
 const struct autorun_name autorun_project[] = {
-	{ ".mcp.json", true },	   /* tools that an agent starts */
-	{ ".vscode", true },	   /* tasks, settings with commands */
-	{ ".idea", true },	   /* run configurations, start-up tasks */
-	{ ".claude", true },	   /* agents: hooks and commands */
-	{ ".cursor", true },	   /* the same */
-	{ ".codex", true },	   /* the same */
-	{ ".gemini", true },	   /* the same */
-	{ ".envrc", true },	   /* direnv */
-	{ ".devcontainer", true }, /* commands on opening */
-	{ ".husky", false },	   /* git hooks, if the repository's config says so */
-	{ ".gitmodules", false },  /* a placeholder would upset git; URLs are checked by git */
-	{ ".ripgreprc", false },   /* read only if a variable points there */
-	{ NULL, false },
+	{ ".mcp.json", true, false },	 /* tools that an agent starts */
+	{ ".vscode", true, true },	 /* tasks, settings with commands */
+	{ ".idea", true, true },	 /* run configurations, start-up tasks */
+	{ ".claude", true, true },	 /* agents: hooks and commands */
+	{ ".cursor", true, true },	 /* the same */
+	{ ".codex", true, true },	 /* the same */
+	{ ".gemini", true, true },	 /* the same */
+	{ ".envrc", true, false },	 /* direnv */
+	{ ".devcontainer", true, true }, /* commands on opening */
+	{ ".devcontainer.json", true, false },
+	{ ".zed", true, true },			     /* tasks, settings with commands */
+	{ ".windsurf", true, true },		     /* agents: the same as above */
+	{ ".aider.conf.yml", true, false },	     /* commands for lint and test */
+	{ "opencode.json", true, false },	     /* tools that an agent starts */
+	{ ".jj", true, true },			     /* a repository: its config names programs */
+	{ ".hg/hgrc", true, false },		     /* hooks */
+	{ ".pre-commit-config.yaml", false, false }, /* obeyed by a hook that is there already */
+	{ "lefthook.yml", false, false },	     /* the same */
+	{ ".husky", false, false }, /* git hooks, if the repository's config says so */
+	{ ".gitmodules", false,
+	  false },			/* a placeholder would upset git; URLs are checked by git */
+	{ ".ripgreprc", false, false }, /* read only if a variable points there */
+	{ NULL, false, false },
 };
 
 /* In a home directory; three components at most. */
 const struct autorun_name autorun_home[] = {
 	/* shells */
-	{ ".bashrc", true },
-	{ ".bash_profile", true },
-	{ ".bash_login", true },
-	{ ".bash_logout", true },
-	{ ".bash_aliases", true },
-	{ ".profile", true },
-	{ ".zshrc", true },
-	{ ".zprofile", true },
-	{ ".zshenv", true },
-	{ ".zlogin", true },
-	{ ".zlogout", true },
-	{ ".inputrc", false },
-	{ ".pam_environment", true },
-	{ ".oh-my-zsh", false },
+	{ ".bashrc", true, false },
+	{ ".bash_profile", true, false },
+	{ ".bash_login", true, false },
+	{ ".bash_logout", true, false },
+	{ ".bash_aliases", true, false },
+	{ ".bash_completion", true, false },
+	{ ".profile", true, false },
+	{ ".zshrc", true, false },
+	{ ".zprofile", true, false },
+	{ ".zshenv", true, false },
+	{ ".zlogin", true, false },
+	{ ".zlogout", true, false },
+	{ ".cshrc", true, false },
+	{ ".kshrc", true, false },
+	{ ".login", true, false },
+	{ ".inputrc", false, false },
+	{ ".pam_environment", true, false },
+	{ ".oh-my-zsh", false, false },
 	/* sessions */
-	{ ".xprofile", true },
-	{ ".xinitrc", true },
-	{ ".xsession", true },
-	{ ".xsessionrc", true },
+	{ ".xprofile", true, false },
+	{ ".xinitrc", true, false },
+	{ ".xsession", true, false },
+	{ ".xsessionrc", true, false },
 	/* keys, and programs that they start */
-	{ ".ssh", true },
-	{ ".gnupg", true },
-	{ ".aws", true },
-	{ ".kube", true },
+	{ ".ssh", true, true },
+	{ ".gnupg", true, true },
+	{ ".aws", true, true },
+	{ ".kube", true, true },
+	{ ".docker", true, true },
 	/* tools that run what their settings name */
-	{ ".gitconfig", true },
-	{ ".config", true },
-	{ ".npmrc", true },
-	{ ".yarnrc", true },
-	{ ".yarnrc.yml", true },
-	{ ".vimrc", true },
-	{ ".vim", true },
-	{ ".emacs", true },
-	{ ".emacs.d", true },
-	{ ".tmux.conf", true },
-	{ ".screenrc", true },
-	{ ".gdbinit", true },
-	{ ".lldbinit", true },
-	{ ".Rprofile", true },
-	{ ".irbrc", true },
+	{ ".gitconfig", true, false },
+	{ ".hgrc", true, false },
+	{ ".claude.json", true, false },
+	{ ".config", true, true },
+	{ ".npmrc", true, false },
+	{ ".yarnrc", true, false },
+	{ ".yarnrc.yml", true, false },
+	{ ".vimrc", true, false },
+	{ ".vim", true, true },
+	{ ".emacs", true, false },
+	{ ".emacs.d", true, true },
+	{ ".tmux.conf", true, false },
+	{ ".screenrc", true, false },
+	{ ".gdbinit", true, false },
+	{ ".lldbinit", true, false },
+	{ ".Rprofile", true, false },
+	{ ".irbrc", true, false },
 	/* programs that are in PATH or are imported */
-	{ "bin", true },
-	{ ".local/bin", true },
-	{ ".local/lib", true },
-	{ ".local/share/applications", true },
-	{ ".local/share/systemd", true },
-	{ ".local/share/dbus-1", true },
-	{ ".cargo/bin", true },
-	{ ".cargo/env", true },
-	{ ".cargo/config.toml", true },
-	{ ".nvm", false },
-	{ ".pyenv", false },
-	{ NULL, false },
+	{ "bin", true, true },
+	{ "go/bin", true, true },
+	{ ".local/bin", true, true },
+	{ ".local/lib", true, true },
+	{ ".local/share/applications", true, true },
+	{ ".local/share/systemd", true, true },
+	{ ".local/share/dbus-1", true, true },
+	{ ".cargo/bin", true, true },
+	{ ".cargo/env", true, false },
+	{ ".cargo/config.toml", true, false },
+	{ ".rustup", false, true },
+	{ ".nvm", false, false },
+	{ ".pyenv", false, false },
+	{ NULL, false, false },
 };
 
 /* Anywhere in a tree, or in any directory called @in. One * stands for any bytes. A directory that
@@ -156,8 +175,6 @@ static const struct pattern {
 	{ "plugins", ".yarn", AUTORUN_STARTUP },
 	{ ".pnp.*", NULL, AUTORUN_STARTUP },
 	{ ".pnpmfile.cjs", NULL, AUTORUN_STARTUP },
-	{ ".pre-commit-config.yaml", NULL, AUTORUN_STARTUP },
-	{ "lefthook.yml", NULL, AUTORUN_STARTUP },
 	{ ".gitattributes", NULL, AUTORUN_STARTUP },
 	{ "config*", ".cargo", AUTORUN_STARTUP },
 	{ "build.rs", NULL, AUTORUN_STARTUP },
@@ -304,10 +321,11 @@ static bool is_home_name(const struct autorun_dir *dir, const char *name)
 	return false;
 }
 
-static bool is_project_name(const char *name)
+/* Anywhere in a tree: each directory may become a project of its own. */
+static bool is_project_name(const struct autorun_dir *dir, const char *name)
 {
 	for (const struct autorun_name *n = autorun_project; n->path; n++) {
-		if (strcasecmp(n->path, name) == 0)
+		if (path_matches(n->path, dir, name) > 0)
 			return true;
 	}
 	return false;
@@ -323,7 +341,7 @@ unsigned autorun_class(const struct autorun_dir *dir, const char *name, bool is_
 	/* The other names keep their meaning in what looks like a repository: anyone can create
 	 * the names that make it look like one. */
 	if (is_git_special(dir->git, name, is_link) || (!is_dir && autorun_is_git(name)) ||
-	    is_project_name(name) || is_home_name(dir, name))
+	    is_project_name(dir, name) || is_home_name(dir, name))
 		ret |= AUTORUN_PROTECTED;
 	/* Branches may have any of the names that follow. */
 	if (dir->in_git)

@@ -15,6 +15,7 @@
 struct autorun_name {
 	const char *path; /* NULL ends the list */
 	bool is_reserved; /* in a write grant it cannot be created either */
+	bool is_dir;	  /* programs expect a directory there */
 };
 
 extern const struct autorun_name autorun_project[]; /* in a project directory */

@@ -100,6 +100,15 @@ static void format_text(char buf[FORMAT_MAX], const char *fmt, va_list ap)
 	errno = saved;
 }
 
+/* The remedy where the errno alone tells it. A caller that knows better sets its own. */
+static void hint_from_errno(struct cordon_error *err)
+{
+	if (err->sys_errno == EMFILE)
+		cordon_err_hint(err, "raise the limit of open files: ulimit -n");
+	else if (err->sys_errno == ENFILE)
+		cordon_err_hint(err, "the whole system's limit: sysctl fs.file-max");
+}
+
 /* NULL if there is none. Never translated: glibc's strerror() would use the host program's locale.
  * musl's does so only in a program that sets one, and the command does not. */
 static const char *errno_description(int sys_errno)
@@ -146,6 +155,7 @@ int cordon_err(struct cordon_error *err, int code, int sys_errno, const char *fm
 	used = copy_escaped(err->msg, sizeof(err->msg) - 1 - tail_len, text);
 	memcpy(err->msg + used, tail, tail_len);
 	err->msg[used + tail_len] = '\0';
+	hint_from_errno(err);
 	return -code;
 }
 
@@ -161,6 +171,17 @@ int cordon_err_hint(struct cordon_error *err, const char *fmt, ...)
 	va_end(ap);
 	copy_escaped(err->hint, sizeof(err->hint) - 1, text);
 	return -err->code;
+}
+
+int cordon_err_cwd(struct cordon_error *err, int sys_errno)
+{
+	if (sys_errno != ENOENT)
+		return cordon_err(err, CORDON_E_PATH, sys_errno,
+				  "cannot get the path of the current directory");
+	/* Even if there is a new directory of the same name by now. */
+	cordon_err(err, CORDON_E_PATH, 0, "the current directory was deleted");
+	cordon_err_hint(err, "cd to one that exists");
+	return -CORDON_E_PATH;
 }
 
 void cordon_err_prefix(struct cordon_error *err, const char *fmt, ...)

@@ -18,6 +18,9 @@ int cordon_err(struct cordon_error *err, int code, int sys_errno, const char *fm
 /* Sets the remedy of an error that is already set; returns err->code negated (0 if err is NULL). */
 int cordon_err_hint(struct cordon_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 
+/* The current directory has no path, which getcwd() reported as @sys_errno. */
+int cordon_err_cwd(struct cordon_error *err, int sys_errno);
+
 /* Puts "prefix: " before the message, for context on the way up. */
 void cordon_err_prefix(struct cordon_error *err, const char *fmt, ...) PRINTF_LIKE(2, 3);
 

@@ -57,6 +57,8 @@ int discover_program(struct arena *arena, const struct discover_input *in,
 	add_companion(&ctx, path);
 	if (rc == 0)
 		rc = venv_check_workspace(&ctx);
+	if (rc == 0 && in->show_search)
+		rc = toolchains_add(&ctx, &result);
 	if (rc == 0)
 		rc = grants_finish(&ctx, &result);
 	if (rc < 0)

@@ -10,6 +10,9 @@
  * for itself alone. Interpreters (`#!`, ELF, a virtual environment's base Python) are treated the
  * same way.
  *
+ * The same is done for tool chains in the caller's PATH, if asked for (toolchains.c), so that
+ * scripts find inside what they find outside.
+ *
  * What lies in the system directories (/usr and bin, sbin and lib* in the root) is granted by the
  * plan in any case and is not reported. Files of a workspace influence this (a `#!` line, a
  * pyvenv.cfg, a link), so the result has only executable regular files and prefixes that look like
@@ -19,7 +22,8 @@
  * Not found: libraries that a program loads from elsewhere (an absolute RUNPATH, ld.so.conf),
  * what a wrapper script names in its body, editable Python installs. Those need a grant.
  *
- * No directory is read, except after "not found", for a suggestion.
+ * No directory is read, except after "not found", for a suggestion, and a virtual environment in
+ * PATH, to see whether it is a project as well.
  */
 #ifndef DISCOVER_DISCOVER_H
 #define DISCOVER_DISCOVER_H
@@ -34,6 +38,7 @@
 #define DISCOVER_HOPS_MAX 40 /* symbolic links on one path, as in the kernel */
 #define DISCOVER_DEPTH_MAX 4 /* interpreters of interpreters */
 #define DISCOVER_GRANTS_MAX 64
+#define DISCOVER_PATH_DIRS_MAX 64 /* of PATH; the rest is left out */
 
 #define DISCOVER_DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -42,6 +47,7 @@ struct discover_input {
 	const char *search_path; /* NULL: DISCOVER_DEFAULT_PATH */
 	const char *cwd;	 /* absolute */
 	const char *home;	 /* absolute real path, or NULL */
+	bool show_search;	 /* show the tool chains in search_path, too */
 };
 
 enum discover_grant_kind {
@@ -58,6 +64,12 @@ struct discover_grant {
 	const char *target; /* LINK only, else NULL */
 };
 
+/* A directory in the caller's PATH. Those that do not exist and relative ones are left out. */
+struct discover_path_dir {
+	const char *path, *real;
+	bool is_shown; /* with programs that the grants show; the caller may grant others */
+};
+
 struct discover_result {
 	/* To be executed: absolute and as found, since a venv's python depends on its path. */
 	const char *exec_path;
@@ -66,6 +78,9 @@ struct discover_result {
 	/* To be put in front of PATH inside: the directories of the tool's commands. */
 	const char **path_dirs;
 	size_t n_path_dirs;
+	/* The caller's PATH, with show_search and if there is one. */
+	struct discover_path_dir *search;
+	size_t n_search;
 };
 
 /*

@@ -56,6 +56,7 @@ struct discover_resolved {
 int disk_stat(const char *path, struct stat *ret);
 bool disk_exists(const char *path);			     /* does not follow a link */
 bool disk_is_dir(const char *path);			     /* does not follow a link */
+bool disk_is_file(const char *path);			     /* does not follow a link */
 int disk_readlink(const char *path, char *ret, size_t size); /* length; the result is terminated */
 int disk_open(const char *path, int flags);
 int disk_read_at(int fd, uint64_t offset, void *ret, size_t size); /* bytes read */
@@ -91,6 +92,17 @@ int prefix_grant(struct discover_ctx *ctx, const char *real);
 int prefix_grant_loader(struct discover_ctx *ctx, const char *real);
 /* Grants the directory @path, if it exists and its real path is allowed. */
 int prefix_grant_dir(struct discover_ctx *ctx, const char *path);
+/* The directories @names of @prefix, up to a NULL; none to which a link leads out of it. */
+int prefix_grant_parts(struct discover_ctx *ctx, const char *prefix, const char *const *names,
+		       size_t n);
+/* Does something lie there that only projects have? */
+bool prefix_is_project(struct discover_ctx *ctx, const char *prefix);
+/* Grants an installation's @prefix, and for an environment of conda its base; not checked. */
+int prefix_grant_whole(struct discover_ctx *ctx, const char *prefix);
+/* Grants the programs in @cargo (a real path), not what lies beside them. */
+int prefix_grant_cargo(struct discover_ctx *ctx, const char *cargo);
+/* Is it called as directories of programs are? */
+bool prefix_is_program_dir(const char *name);
 
 /* known_dirs.c */
 /* Is this a directory that a version manager fills with installations? */
@@ -105,10 +117,26 @@ const char *runtimes_companion(const char *program);
 /* venv.c */
 int venv_check_program(struct discover_ctx *ctx, const char *program);
 int venv_check_workspace(struct discover_ctx *ctx);
+/* Grants the base Python, if @prefix is a virtual environment: 1, 0 = it is none. */
+int venv_follow(struct discover_ctx *ctx, const char *prefix);
+/* The same, and grants what belongs to the environment in @prefix, an allowed real path. */
+int venv_show(struct discover_ctx *ctx, const char *prefix);
+
+/* toolchains.c */
+/* Shows the tool chains in the caller's PATH, and fills `search`. -ENOMEM */
+int toolchains_add(struct discover_ctx *ctx, struct discover_result *res);
+
+/* missing.c */
+/* Sets the error for a name that PATH does not have, with what was probably meant. */
+int missing_name(struct discover_ctx *ctx, const char *name);
+/* The usual interpreter of a script with this name, NULL if the name does not tell. */
+const char *missing_interpreter(const char *name);
 
 /* search.c */
 /* What the caller typed, as an absolute path of something executable; -CORDON_E_*. */
 int search_program(struct discover_ctx *ctx, const char *command, const char **ret_path);
+/* Takes the next absolute entry off *@path; false at the end. */
+bool search_next_dir(const char **path, const char **ret_dir, size_t *ret_len);
 /* A name without a slash in PATH: -ENOENT, -EACCES (found, but not executable). */
 int search_name(struct discover_ctx *ctx, const char *name, const char **ret_path);
 

@@ -25,6 +25,13 @@ bool disk_is_dir(const char *path)
 	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+bool disk_is_file(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 int disk_readlink(const char *path, char *ret, size_t size)
 {
 	ssize_t len = readlink(path, ret, size);

@@ -56,6 +56,12 @@ static bool is_named(const char *start, size_t len, const char *const *names, si
 	return false;
 }
 
+bool prefix_is_program_dir(const char *name)
+{
+	return is_named(name, strlen(name), program_dirs, ARRAY_SIZE(program_dirs)) ||
+	       strcmp(name, "condabin") == 0;
+}
+
 size_t prefix_len(const char *path)
 {
 	size_t dir = path_dir_len(path), prefix = dir;
@@ -108,7 +114,7 @@ static bool is_installation(struct discover_ctx *ctx, const char *prefix, const 
 }
 
 /* P, and for a conda environment (BASE/envs/NAME) what it shares with its base. */
-static int grant_prefix(struct discover_ctx *ctx, const char *prefix)
+int prefix_grant_whole(struct discover_ctx *ctx, const char *prefix)
 {
 	size_t envs = path_dir_len(prefix), base;
 	int rc = grants_tree(ctx, prefix);
@@ -153,7 +159,7 @@ static size_t known_layout(const char *real)
 }
 
 /* ~/.cargo has credentials beside bin/; rustup's proxies there need the toolchains as well. */
-static int grant_cargo(struct discover_ctx *ctx, const char *cargo)
+int prefix_grant_cargo(struct discover_ctx *ctx, const char *cargo)
 {
 	const char *bin = join(ctx, cargo, "bin"), *rustup;
 	int rc;
@@ -189,10 +195,10 @@ int prefix_grant(struct discover_ctx *ctx, const char *real)
 	if (!prefix)
 		return -ENOMEM;
 	if (discover_tree_allowed(home, prefix) && is_installation(ctx, prefix, real))
-		return grant_prefix(ctx, prefix);
+		return prefix_grant_whole(ctx, prefix);
 	rest = known_dirs_below_home(home, prefix);
 	if (rest && strcmp(rest, ".cargo") == 0 && strncmp(real + len, "/bin/", 5) == 0)
-		return grant_cargo(ctx, prefix);
+		return prefix_grant_cargo(ctx, prefix);
 	return grants_file(ctx, real);
 }
 
@@ -222,7 +228,8 @@ int prefix_grant_loader(struct discover_ctx *ctx, const char *real)
 	return grants_tree(ctx, dir);
 }
 
-int prefix_grant_dir(struct discover_ctx *ctx, const char *path)
+/* @within: where links may lead; NULL = anywhere. */
+static int grant_dir(struct discover_ctx *ctx, const char *path, const char *within)
 {
 	const char *real = NULL;
 	int rc;
@@ -234,5 +241,30 @@ int prefix_grant_dir(struct discover_ctx *ctx, const char *path)
 		return rc;
 	if (rc < 0 || !discover_tree_allowed(ctx->in->home, real))
 		return 0;
-	return grants_tree(ctx, real);
+	return !within || path_is_within(within, real) ? grants_tree(ctx, real) : 0;
+}
+
+int prefix_grant_dir(struct discover_ctx *ctx, const char *path)
+{
+	return grant_dir(ctx, path, NULL);
+}
+
+int prefix_grant_parts(struct discover_ctx *ctx, const char *prefix, const char *const *names,
+		       size_t n)
+{
+	int rc = 0;
+
+	for (size_t i = 0; rc == 0 && i < n && names[i]; i++) {
+		const char *path = join(ctx, prefix, names[i]);
+
+		rc = path ? grant_dir(ctx, path, prefix) : -ENOMEM;
+	}
+	return rc;
+}
+
+bool prefix_is_project(struct discover_ctx *ctx, const char *prefix)
+{
+	static const char *const names[] = { ".git", ".hg", ".svn", ".jj", ".env", ".envrc" };
+
+	return has_any(ctx, prefix, names, ARRAY_SIZE(names));
 }

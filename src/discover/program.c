@@ -4,7 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <string.h>
+#include <unistd.h>
+
+#include "sys/calls.h"
 
 int program_fail(struct discover_ctx *ctx, int rc, const char *path)
 {
@@ -285,6 +289,17 @@ static int add_interpreter(struct discover_ctx *ctx, const char *path, const str
 	return rc;
 }
 
+/* The process that executes the script inside is Cordon's at that moment: its program is none of
+ * the command's business. */
+static bool is_by_magic(const char *interp)
+{
+	int fd = sys_openat2(AT_FDCWD, interp, O_PATH, RESOLVE_NO_MAGICLINKS);
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ELOOP;
+}
+
 static int add_script(struct discover_ctx *ctx, const char *path, const struct shebang *sb)
 {
 	const char *base;
@@ -303,6 +318,13 @@ static int add_script(struct discover_ctx *ctx, const char *path, const struct s
 		return cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, ENOEXEC,
 				  "'%s' needs the interpreter '%s', which is not an absolute path",
 				  path, sb->interp);
+	if (is_by_magic(sb->interp)) {
+		cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, ENOEXEC,
+			   "'%s' needs the interpreter '%s', which is another program inside", path,
+			   sb->interp);
+		cordon_err_hint(ctx->err, "name the interpreter by its own path");
+		return -CORDON_E_NOT_EXECUTABLE;
+	}
 	if (ctx->depth >= DISCOVER_DEPTH_MAX)
 		return cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, ELOOP,
 				  "'%s' has interpreters that are scripts, more than %d deep", path,
@@ -320,6 +342,7 @@ static int add_by_content(struct discover_ctx *ctx, const char *path, int fd, bo
 {
 	__attribute__((uninitialized)) unsigned char head[DISCOVER_HEAD_MAX];
 	struct shebang sb = { NULL, NULL, false, false };
+	const char *interpreter;
 	int rc, n;
 
 	n = disk_read_at(fd, 0, head, sizeof(head));
@@ -336,7 +359,9 @@ static int add_by_content(struct discover_ctx *ctx, const char *path, int fd, bo
 	}
 	cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, ENOEXEC,
 		   "'%s' is neither an ELF program nor a script that starts with '#!'", path);
-	cordon_err_hint(ctx->err, "name its interpreter, such as: sh '%s'", path);
+	interpreter = missing_interpreter(path);
+	cordon_err_hint(ctx->err, "name its interpreter, such as: %s '%s'",
+			interpreter ? interpreter : "sh", path);
 	return -CORDON_E_NOT_EXECUTABLE;
 }
 

@@ -2,19 +2,11 @@
 /* From the command that was typed to an absolute path. */
 #include "discover/discover_internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
-#include "base/nearest.h"
-
-/* A suggestion is not worth searching a network share. */
-#define SUGGEST_DIRS_MAX 32
-#define SUGGEST_ENTRIES_MAX 16384
-
-/* Takes the next absolute entry off *@path; false at the end. */
-static bool next_dir(const char **path, const char **ret_dir, size_t *ret_len)
+bool search_next_dir(const char **path, const char **ret_dir, size_t *ret_len)
 {
 	while (**path) {
 		const char *dir = *path;
@@ -43,7 +35,7 @@ int search_name(struct discover_ctx *ctx, const char *name, const char **ret_pat
 
 	if (name_len == 0 || name_len > NAME_MAX)
 		return -ENOENT;
-	while (next_dir(&entries, &dir, &len)) {
+	while (search_next_dir(&entries, &dir, &len)) {
 		if (len + 1 + name_len >= sizeof(path))
 			continue;
 		memcpy(path, dir, len);
@@ -59,50 +51,6 @@ int search_name(struct discover_ctx *ctx, const char *name, const char **ret_pat
 			result = rc;
 	}
 	return result;
-}
-
-static void suggest_from(struct discover_ctx *ctx, const char *dir, struct nearest *near,
-			 unsigned *budget)
-{
-	struct dirent *entry;
-	DIR *d = opendir(dir);
-
-	while (d && *budget > 0 && (entry = readdir(d))) {
-		unsigned before = near->distance;
-		const char *best = near->best;
-
-		--*budget;
-		if (entry->d_name[0] == '.')
-			continue;
-		nearest_offer(near, entry->d_name);
-		if (near->best != best || near->distance != before) {
-			near->best = arena_strdup(ctx->arena, entry->d_name);
-			if (!near->best)
-				break;
-		}
-	}
-	if (d)
-		closedir(d);
-}
-
-static int name_not_found(struct discover_ctx *ctx, const char *name)
-{
-	unsigned n = 0, budget = SUGGEST_ENTRIES_MAX;
-	const char *entries = ctx->search_path, *dir;
-	struct nearest near;
-	size_t len;
-
-	cordon_err(ctx->err, CORDON_E_NOT_FOUND, 0, "cannot find '%s' in PATH", name);
-	nearest_init(&near, name);
-	while (ctx->err && n++ < SUGGEST_DIRS_MAX && next_dir(&entries, &dir, &len)) {
-		char *copy = arena_strndup(ctx->arena, dir, len);
-
-		if (copy)
-			suggest_from(ctx, copy, &near, &budget);
-	}
-	if (near.best)
-		cordon_err_hint(ctx->err, "did you mean '%s'?", near.best);
-	return -CORDON_E_NOT_FOUND;
 }
 
 /*
@@ -181,7 +129,7 @@ int search_program(struct discover_ctx *ctx, const char *command, const char **r
 	} else {
 		rc = search_name(ctx, command, &path);
 		if (rc == -ENOENT)
-			return name_not_found(ctx, command);
+			return missing_name(ctx, command);
 		if (rc == -EACCES)
 			return cordon_err(ctx->err, CORDON_E_NOT_EXECUTABLE, 0,
 					  "'%s' is in PATH, but it is not executable", command);

@@ -8,6 +8,7 @@
  */
 #include "discover/discover_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -88,8 +89,7 @@ static int add_base(struct discover_ctx *ctx, const char *dir, size_t dir_len)
 	return rc == -ENOMEM || rc == -E2BIG ? rc : 0;
 }
 
-/* 1 if there is a pyvenv.cfg in @prefix (its base is granted then), 0 if not. */
-static int follow_config(struct discover_ctx *ctx, const char *prefix)
+int venv_follow(struct discover_ctx *ctx, const char *prefix)
 {
 	CLEANUP(disk_close) int fd = -1;
 	const char *path = arena_printf(ctx->arena, "%s/" CONFIG, prefix), *home;
@@ -99,7 +99,8 @@ static int follow_config(struct discover_ctx *ctx, const char *prefix)
 
 	if (!path)
 		return -ENOMEM;
-	fd = disk_open(path, O_RDONLY);
+	/* No link: the file itself may be shown. */
+	fd = disk_open(path, O_RDONLY | O_NOFOLLOW);
 	if (fd < 0)
 		return 0;
 	n = disk_read_at(fd, 0, text, CONFIG_MAX);
@@ -110,6 +111,47 @@ static int follow_config(struct discover_ctx *ctx, const char *prefix)
 	home = find_home(text, &len);
 	if (home && len > 0 && len < PATH_MAX - 16 && home[0] == '/')
 		rc = add_base(ctx, home, len);
+	return rc < 0 ? rc : 1;
+}
+
+/* Has @prefix anything in it that is not a virtual environment's? People make them in the top
+ * directory of a project. */
+static bool has_more(const char *prefix)
+{
+	static const char *const own[] = { ".",	      "..",    "bin",	     "lib",	    "lib64",
+					   "include", "share", "etc",	     "man",	    "local",
+					   CONFIG,    ".lock", ".gitignore", "CACHEDIR.TAG" };
+	struct dirent *entry;
+	bool more = false;
+	DIR *dir = opendir(prefix);
+
+	if (!dir)
+		return true;
+	while (!more && (entry = readdir(dir))) {
+		more = true;
+		for (size_t i = 0; more && i < ARRAY_SIZE(own); i++)
+			more = strcmp(entry->d_name, own[i]) != 0;
+	}
+	closedir(dir);
+	return more;
+}
+
+int venv_show(struct discover_ctx *ctx, const char *prefix)
+{
+	static const char *const parts[] = { "bin", "lib", "lib64", "include", "share", "etc" };
+	const char *path;
+	int rc = venv_follow(ctx, prefix);
+
+	if (rc <= 0)
+		return rc;
+	if (!has_more(prefix)) {
+		rc = grants_tree(ctx, prefix);
+		return rc < 0 ? rc : 1;
+	}
+	path = arena_printf(ctx->arena, "%s/" CONFIG, prefix);
+	rc = path ? grants_file(ctx, path) : -ENOMEM;
+	if (rc == 0)
+		rc = prefix_grant_parts(ctx, prefix, parts, ARRAY_SIZE(parts));
 	return rc < 0 ? rc : 1;
 }
 
@@ -129,7 +171,7 @@ int venv_check_program(struct discover_ctx *ctx, const char *program)
 	if (!prefix)
 		return -ENOMEM;
 	ctx->venv_asked = prefix;
-	rc = follow_config(ctx, prefix);
+	rc = venv_follow(ctx, prefix);
 	if (rc <= 0)
 		return rc;
 	return discover_tree_allowed(ctx->in->home, prefix) ? grants_tree(ctx, prefix) : 0;
@@ -147,7 +189,7 @@ int venv_check_workspace(struct discover_ctx *ctx)
 	dir = arena_printf(ctx->arena, "%s/.venv", cwd);
 	if (!dir)
 		return -ENOMEM;
-	rc = follow_config(ctx, dir);
+	rc = venv_follow(ctx, dir);
 	/* It may be a link to elsewhere; otherwise it comes with its parent. */
 	return rc <= 0 ? rc : prefix_grant_dir(ctx, dir);
 }

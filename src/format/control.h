@@ -12,6 +12,7 @@
 
 #include <stdint.h>
 
+#include "format/net_rule.h"
 #include "format/stage.h"
 
 #define CONTROL_FDS_MAX 200 /* descriptors in one message; the kernel takes 253 */
@@ -24,12 +25,14 @@
 #define INIT_ROLE_NAMESPACES 'n' /* unshares the other namespaces, then waits for its plan */
 #define INIT_ROLE_LANDLOCK 'l'	 /* waits for its plan */
 #define INIT_ROLE_KEEPER 'h'	 /* keeps its user namespace alive until the socket closes */
+#define INIT_ROLE_JANITOR 'j'	 /* removes what a killed supervisor leaves (janitor.h) */
 
 enum control_order_type {
-	/* fds: plan memfd, stdin, stdout, stderr (unless CONTROL_NO_STDIO), supervisor's pidfd,
-	 * the lock of the workspace (CONTROL_LOCK), the socket to the gateway (CONTROL_NET), the
-	 * proxy's listener (CONTROL_NET_PROXY); with a control group also its memory.events,
-	 * cpu.stat and, for a share of the CPUs, cpu.max */
+	/* fds: plan memfd, stdin, stdout, stderr (with CONTROL_NO_STDIO none of them, or stderr
+	 * alone with CONTROL_STDERR), supervisor's pidfd, the lock of the workspace (CONTROL_LOCK),
+	 * the socket to the gateway (CONTROL_NET), the socket that holds the proxy's port
+	 * (CONTROL_NET_PROXY); with a control group also its memory.events, cpu.stat and, for a
+	 * share of the CPUs, cpu.max */
 	CONTROL_PLAN = 1,
 	CONTROL_COMMON, /* fds: plan memfd, supervisor's pidfd; only its common steps, then wait */
 	CONTROL_MOUNTS, /* fds: the next `count` detached mounts, in the plan's order */
@@ -37,6 +40,11 @@ enum control_order_type {
 	CONTROL_END,  /* send `arg` to the command's process group, end the tree after the grace */
 	CONTROL_KILL, /* end the tree and report */
 	CONTROL_JANITOR, /* fds: see launch/reserve.c; this process only tidies up */
+	CONTROL_COVER,	 /* fds: plan memfd, pidfd of the run's init; this process only covers names
+			  */
+	CONTROL_GO,	 /* start the command (CONTROL_WAIT) */
+	CONTROL_GO_ON,	 /* all names are covered again */
+	CONTROL_UNCOVERABLE, /* the name of the plan's step `arg` is not: end the tree and report */
 };
 
 #define CONTROL_UNKNOWN (~(uint64_t)0)
@@ -59,7 +67,9 @@ struct control_limits {
 #define CONTROL_NO_STDIO 0x2u	  /* no standard streams come with it (PLAN_TERMINAL) */
 #define CONTROL_NET 0x4u	  /* a socket to the gateway comes with it */
 #define CONTROL_LOCK 0x10u	  /* the workspace's lock comes with it, before these */
-#define CONTROL_NET_PROXY 0x8u	  /* and a listener: level landlock */
+#define CONTROL_NET_PROXY 0x8u	  /* and the socket of the proxy's port: level landlock */
+#define CONTROL_WAIT 0x40u	  /* set up everything, but start the command at CONTROL_GO only */
+#define CONTROL_STDERR 0x20u	  /* with CONTROL_NO_STDIO: standard error is not the terminal */
 
 struct control_order {
 	uint32_t type, arg, count, flags;
@@ -73,6 +83,14 @@ enum control_report_type {
 	CONTROL_ENDED,	    /* the command ran and its whole tree is gone */
 	CONTROL_ORPHANED,   /* the command ended, what it left goes on (CONTROL_KEEP_ORPHANS) */
 	CONTROL_TERMINAL,   /* fd: the master of the command's terminal (PLAN_TERMINAL) */
+	CONTROL_UNCOVERED,  /* a name has lost its cover; the tree is stopped until CONTROL_GO_ON */
+	/* From the process that got CONTROL_COVER: */
+	CONTROL_COVERED, /* fd: what the name of step `uncovered` stands for now, for reading */
+	CONTROL_LOOKED,	 /* that was all; `sys_errno`: step `uncovered` could not be covered */
+	CONTROL_ASKED,	 /* struct control_asked, before the report that it belongs to */
+	CONTROL_BARE,	 /* the tree is gone, and the name of step `uncovered` has no cover */
+	CONTROL_STOPPED, /* the command was stopped, as by Ctrl-Z (PLAN_TERMINAL) */
+	CONTROL_LOST,	 /* struct control_lost, before CONTROL_ENDED */
 };
 
 /* The limit that ended a run. */
@@ -102,7 +120,9 @@ struct control_report {
 	int32_t wait_status; /* as waitpid gives it */
 	uint32_t limit;	     /* enum control_limit */
 	uint32_t hits;
-	uint32_t on_order;	       /* init ended it on the supervisor's order */
+	uint32_t on_order;  /* init ended it on the supervisor's order */
+	uint32_t uncovered; /* the plan's step (as `op`) whose name lost its cover, 0 = unknown */
+	uint32_t pad;
 	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
 	uint64_t command_ended_ns;
 	uint64_t ended_ns;
@@ -115,8 +135,40 @@ struct control_report {
 	uint64_t usage_bytes, usage_inodes;
 	uint64_t private_bytes, private_inodes;
 	uint64_t unnamed_bytes, unnamed_inodes;
-	/* Without net.allow: how often an address had no route, a datagram no one to take it. */
-	uint64_t no_routes, no_ports;
+	/* Without net.allow: how often there was no route to an address. */
+	uint64_t no_routes;
+	uint64_t n_continued; /* orders to send SIGCONT that were carried out */
+};
+
+#define CONTROL_ASKED_MAX 16
+
+/* Names that a command without a network asked for. Its own words: nothing in them is believed. */
+struct control_asked {
+	uint32_t type;
+	uint32_t n_names;
+	uint32_t has_more; /* there was no room for others */
+	uint32_t pad;
+	uint64_t n_unread; /* datagrams to closed ports that were not looked at */
+	char names[CONTROL_ASKED_MAX][NET_NAME_MAX + 1]; /* printable */
+};
+
+#define CONTROL_EXAMPLE_MAX 256
+
+/* Files that the command left where they vanish with the run. The guest chose their names. */
+struct control_lost {
+	uint32_t type;
+	uint32_t home, tmp;		   /* how many, in the private home and in /tmp */
+	uint32_t has_more;		   /* not everything was looked at */
+	uint32_t is_tmp;		   /* where the example lies */
+	char example[CONTROL_EXAMPLE_MAX]; /* the path of one, below home or /tmp; "" = none */
+};
+
+/* Whatever comes out. */
+union control_message {
+	uint32_t type;
+	struct control_report report;
+	struct control_asked asked;
+	struct control_lost lost;
 };
 
 #endif

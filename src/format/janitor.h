@@ -3,6 +3,7 @@
 #ifndef FORMAT_JANITOR_H
 #define FORMAT_JANITOR_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define JANITOR_NAMES_MAX 190
@@ -20,10 +21,14 @@ enum {
 };
 
 struct janitor_order {
+	int64_t since; /* seconds: what was made before this is no placeholder of the run */
 	uint32_t n_names, n_dirs;
-	uint8_t dirs[JANITOR_NAMES_MAX]; /* in which directory each name is */
-	char names[JANITOR_NAMES_MAX][JANITOR_NAME_MAX];
-	char locks[JANITOR_DIRS_MAX][JANITOR_LOCK_MAX]; /* the name of each directory's lock */
+	uint8_t dirs[JANITOR_NAMES_MAX];		 /* in which directory each name is */
+	char locks[JANITOR_DIRS_MAX][JANITOR_LOCK_MAX];	 /* the name of each directory's lock */
+	char names[JANITOR_NAMES_MAX][JANITOR_NAME_MAX]; /* only those that there are are sent */
 };
+
+#define JANITOR_ORDER_BYTES(n_names)                                                               \
+	(offsetof(struct janitor_order, names) + (size_t)(n_names) * JANITOR_NAME_MAX)
 
 #endif

@@ -1,26 +1,68 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The placeholder of a reserved name. Another run, or the next one after a crash, must tell it from
- * a user's file: it is a socket without a listener, or a tiny read-only file, and its modification
- * time is one that no clock shows.
+ * a user's file: it is a socket without a listener or a tiny read-only file with a modification
+ * time that no clock shows, or an empty directory with the sticky bit. A directory has its mark
+ * from the moment in which it is made: another run that plans then must not reserve names in it.
  *
- * A socket, since nothing blocks on opening one, and git and tar pass over it without a word.
+ * A socket for a file, since nothing blocks on opening one, and git and tar pass over it without a
+ * word. A directory where programs expect one: the host can use it at once. From then on it is no
+ * placeholder any more.
  */
 #ifndef FORMAT_PLACEHOLDER_H
 #define FORMAT_PLACEHOLDER_H
 
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdbool.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "format/placeholder_mark.h"
 
-static inline int is_placeholder(const struct stat *st)
+static inline bool placeholder_has_date(const struct stat *st)
 {
-	if (!S_ISSOCK(st->st_mode) &&
-	    !(S_ISREG(st->st_mode) && st->st_size <= PLACEHOLDER_BYTES_MAX))
-		return 0;
-	return st->st_nlink <= 1 && (st->st_mode & 0222) == 0 &&
-	       st->st_mtim.tv_sec == PLACEHOLDER_SECONDS &&
+	return st->st_mtim.tv_sec == PLACEHOLDER_SECONDS &&
 	       st->st_mtim.tv_nsec == PLACEHOLDER_NANOSECONDS;
+}
+
+static inline bool placeholder_is_marked(const struct stat *st)
+{
+	return (S_ISDIR(st->st_mode) && (st->st_mode & S_ISVTX)) || placeholder_has_date(st);
+}
+
+/* Is nothing in the directory? If that cannot be seen, it is not ours. */
+static inline bool placeholder_is_empty(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), n = 0;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	while (n <= 2 && readdir(dir))
+		n++;
+	closedir(dir);
+	return n == 2; /* "." and ".." */
+}
+
+/* @st is of @name in @dir_fd. A command can give its own directories the date, but what it puts
+ * into them shows. */
+static inline bool is_placeholder(int dir_fd, const char *name, const struct stat *st)
+{
+	/* /tmp is on many paths and need not be read: a directory with others in it is not empty,
+	 * and ours is open to all only on a file system that keeps no modes. */
+	if (S_ISDIR(st->st_mode))
+		return placeholder_is_marked(st) && st->st_nlink <= 2 &&
+		       (!(st->st_mode & S_IWOTH) || placeholder_has_date(st)) &&
+		       placeholder_is_empty(dir_fd, name);
+	if (!placeholder_is_marked(st))
+		return false;
+	if (S_ISREG(st->st_mode) && (st->st_size > PLACEHOLDER_BYTES_MAX || st->st_nlink > 1))
+		return false;
+	return (S_ISREG(st->st_mode) || S_ISSOCK(st->st_mode)) && (st->st_mode & 0222) == 0;
 }
 
 #endif

@@ -46,6 +46,8 @@ enum plan_op_type {
 #define PLAN_DEVICE 0x20u   /* a device node: without nodev */
 #define PLAN_REUSED 0x40u   /* `dst` lies where earlier runs wrote: no link on the way to it */
 #define PLAN_IF_THERE 0x100u   /* RULE: nothing is granted if the object is gone or another one */
+#define PLAN_UNMAPPED 0x200u   /* `src` is readable for the run's user: no id mapping */
+#define PLAN_PROTECTED 0x400u  /* PIN: because of fs.protect, and not for a name above it */
 #define PLAN_PRIVATE_DIR 0x80u /* `src` belongs to the run: no id mapping; its usage counts */
 
 struct plan_op {
@@ -73,6 +75,9 @@ struct plan_rlimit {
 #define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
 #define PLAN_NET_ALLOW 0x40u   /* every address leads to the gateway, on the ports below */
 #define PLAN_FILES 0x100u      /* nothing is executed: files are served (cordon/files.h) */
+#define PLAN_LOSES_TMP                                                                             \
+	0x200u /* what is left in /tmp (level landlock: TMPDIR) is gone afterwards                 \
+		*/
 
 enum plan_level {
 	PLAN_LEVEL_LANDLOCK = 1,
@@ -95,6 +100,7 @@ struct plan_header {
 	uint32_t n_net_ports;
 	uint32_t n_common_ops; /* the first steps are the same for each run: a parked init did them
 				*/
+	uint32_t lost_home; /* the home, if what is left in it is gone afterwards; 0 = it is not */
 	uint64_t handled_fs, handled_net, scoped; /* Landlock ruleset */
 	uint64_t tmpfs_bytes, tmpfs_inodes;
 	struct plan_rlimit rlimits[PLAN_RLIMITS_MAX];

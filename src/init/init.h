@@ -35,12 +35,13 @@ struct watched_dir {
 
 struct init {
 	const struct plan_header *plan;
-	int stdio[3];		       /* with a terminal: three times the same */
+	int stdio[3];		       /* with a terminal: the same, but for stderr perhaps */
 	int master_fd;		       /* of the command's terminal, until it is sent */
 	uint16_t term_rows, term_cols; /* of the command's terminal */
 	int supervisor_fd;	       /* pidfd */
 	int gateway_fd;		       /* the socket to the gateway, -1 = no network */
-	int proxy_fd;		       /* level landlock: the proxy's listener, -1 = no network */
+	int proxy_fd;		       /* level landlock: holds the proxy's port, -1 = no network */
+	int attempts_fd;	       /* shows questions for names, -1 = none */
 	int ruleset_fd;		       /* Landlock ruleset being filled, -1 = none */
 	int root_fd;		       /* the new root */
 	int host_fd;		       /* the old one, until the view is complete */
@@ -50,6 +51,7 @@ struct init {
 	struct watched_dir watched[WATCHED_MAX];
 	int n_watched;
 	int has_submounts;    /* something is mounted below what was bound */
+	long caller_umask;    /* for the command; what init makes has the modes it is given */
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
@@ -62,14 +64,19 @@ struct init {
 	int exact_pid;	    /* the helper of watch/exact_count.c, 0 = none */
 	int disk_pid;	    /* the helper of watch/disk.c, 0 = none */
 	int has_status;	    /* how the command ended is known */
+	int was_stopped;    /* the command was, as by Ctrl-Z, and nobody has been told */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
+	int must_wait;	     /* for CONTROL_GO, before the command starts */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
 	uint64_t file_bytes; /* the most file pages that a process had mapped */
 	int signal_fd;	     /* readable when a child has ended */
 	int cgroup_fds[3];   /* memory.events, cpu.stat, cpu.max; -1 = not ours to use */
 	int mounts_fd;	     /* readable when mounts have changed, -1 = no mount namespace */
+	int is_uncovered;    /* the tree is stopped, until all names are covered */
+	struct control_order late_order; /* that came meanwhile; type 0 = none */
+	int moves_fd;	     /* readable when a covered object was moved, -1 = none is watched */
 	const char *scratch; /* level landlock: the run's private directory */
 	struct control_report report;
 };
@@ -81,7 +88,9 @@ void stamp(struct init *in, int stage);
 const char *str_at(const struct init *in, uint32_t off);
 size_t str_len(const char *s);
 
-int receive_plan(struct init *in);		/* receive.c: 1 = only the common steps, 0 = all */
+int receive_plan(struct init *in); /* receive.c: 1 = only the common steps, 0 = all */
+const struct plan_header *map_plan(struct init *in, int fd); /* receive.c: checked */
+void receive_go(struct init *in);		/* receive.c: waits until the command may start */
 int receive_order(struct control_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
 void map_self(struct init *in, const char *uid_map, const char *gid_map); /* stage_userns.c */
 void stage_userns(struct init *in);					  /* stage_userns.c */
@@ -91,16 +100,32 @@ long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
 void start_net(struct init *in); /* stage_net.c: begins, in the background */
 void stage_net(struct init *in); /* stage_net.c: enters what was begun */
 /* net_gateway.c: what the sandbox has to do with the network beyond its own loopback. */
-void open_gateway(struct init *in);		  /* level namespaces: routes and listeners */
-long await_gateway(const struct init *in);	  /* until it is ready to serve */
-void serve_gateway(struct init *in);		  /* it wants a socket inside */
-void count_net_attempts(struct init *in);	  /* net_attempts.c: into the report */
+void open_gateway(struct init *in);	   /* level namespaces: routes and listeners */
+long await_gateway(const struct init *in); /* until it is ready to serve */
+void serve_gateway(struct init *in);	   /* it wants a socket inside */
+/* net_attempts.c: what a command without a network tries. */
+void open_net_attempts(struct init *in);
+int watch_net_attempts(struct init *in);	  /* there is news; 0 = do not look again */
+void tell_net_attempts(struct init *in);	  /* the supervisor, and the report */
 void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan */
 void stage_caps(struct init *in);		  /* stage_caps.c */
 long cover_kernel_mounts(struct init *in);	  /* cover_mounts.c: once the view is complete */
-long quotas_open(struct init *in, int proc_fd);	  /* quotas.c: while it can be written to */
-void set_quotas(struct init *in);		  /* quotas.c */
-long landlock_create(struct init *in);		  /* landlock.c: makes the ruleset */
+/* covers.c: mounts that the host can take away from their names. */
+void covers_count(const struct init *in);			   /* once the view is complete */
+long covers_keep(const struct init *in, const struct plan_op *op); /* before a mask is made */
+/* A step whose name has no cover now, as an error's step; 0 = none. */
+uint32_t covers_lost(const struct init *in);
+/* The same at the end, from behind @after on (0 = all): only names that can be reached. */
+uint32_t covers_left_bare(const struct init *in, uint32_t after);
+/* The same if it is time to look; @has_moved: moves_fd is readable. */
+uint32_t covers_check(struct init *in, int has_moved);
+int is_cover(const struct plan_op *op);
+int covers_can_again(const struct init *in, uint32_t step);
+int covers_changed(struct init *in);		/* since that was last asked, or noticed */
+uint64_t covers_next(uint64_t now);		/* nanoseconds until it is time */
+long quotas_open(struct init *in, int proc_fd); /* quotas.c: while it can be written to */
+void set_quotas(struct init *in);		/* quotas.c */
+long landlock_create(struct init *in);		/* landlock.c: makes the ruleset */
 long landlock_add(struct init *in, int object_fd, uint64_t access);
 void start_payload(struct init *in); /* payload.c */
 /* terminal.c: a terminal for the command, if the plan wants one. */
@@ -110,7 +135,10 @@ void release_terminal(struct init *in); /* once that process is there */
 void open_signals(struct init *in);	/* reaper.c */
 void monitor_mounts(struct init *in);	/* reaper.c: once the view is complete */
 void sweep_scratch(const char *path);	/* sweep.c */
-void supervise(struct init *in) __attribute__((noreturn));	       /* reaper.c */
+void tell_lost_files(struct init *in);	/* lost.c: the supervisor, once the tree is gone */
+void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
+void run_cover(struct init *in, const int *fds, int n_fds)
+	__attribute__((noreturn));				       /* cover_again.c */
 void run_janitor(const int *fds, int n_fds) __attribute__((noreturn)); /* janitor.c */
 
 /* Freestanding C still lets the compiler call these. */

@@ -14,7 +14,6 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/stat.h>
-#include <linux/time.h>
 
 #include "bare/raw.h"
 #include "bare/socket.h"
@@ -42,21 +41,52 @@ static void wait_for_end(int init_pidfd)
 		;
 }
 
-/* Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. */
+/* Takes a message: 1 = with descriptors, 0 = without any, or -errno. */
+static long take_message(void)
+{
+	static char control[64 + JANITOR_NAMES_MAX * sizeof(int)] __attribute__((aligned(8)));
+	char byte;
+	struct io_vector iov = { &byte, 1 };
+	struct message msg = {
+		.iov = &iov, .n_iov = 1, .control = control, .control_len = sizeof(control)
+	};
+	long r = raw_syscall(__NR_recvmsg, CTL_FD, (long)&msg,
+			     MESSAGE_DONTWAIT | MESSAGE_CMSG_CLOEXEC, 0, 0, 0);
+
+	if (r <= 0)
+		return r < 0 ? r : -EPIPE;
+	return msg.control_len > 0;
+}
+
+/*
+ * Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. Descriptors that it
+ * sends are kept open: they are of directories, and whoever lets go of a removed one last has to
+ * free its blocks, which is slow on some file systems. Nobody waits for this process.
+ */
 static int is_dismissed(int supervisor_fd)
 {
 	struct poll_entry poll[2] = { { CTL_FD, WAIT_IN, 0 }, { supervisor_fd, WAIT_IN, 0 } };
-	char byte;
+	long r;
 
-	while (poll_wait(poll, 2, 0) == -EINTR)
-		;
-	return raw_syscall(__NR_recvfrom, CTL_FD, (long)&byte, 1, MESSAGE_DONTWAIT, 0, 0) > 0;
+	do {
+		while (poll_wait(poll, 2, 0) == -EINTR)
+			;
+		r = take_message();
+	} while (r > 0 || r == -EINTR);
+	return r == 0;
+}
+
+static int is_marked(const struct statx *st)
+{
+	return ((st->stx_mode & S_IFMT) == S_IFDIR && (st->stx_mode & S_ISVTX)) ||
+	       (st->stx_mtime.tv_sec == PLACEHOLDER_SECONDS &&
+		st->stx_mtime.tv_nsec == PLACEHOLDER_NANOSECONDS);
 }
 
 /*
  * Marked, or made by us a moment ago and not marked yet: the supervisor may have been killed
  * between the two. No other program makes such a thing (a socket, or a file of a few bytes, that
- * its owner cannot write) during a run.
+ * its owner cannot write; an empty directory) under these names during a run.
  */
 static int is_placeholder(const struct statx *st, int64_t since)
 {
@@ -65,13 +95,13 @@ static int is_placeholder(const struct statx *st, int64_t since)
 	/* Another user's run has its own janitor. */
 	if (st->stx_uid != (uint32_t)raw_syscall(__NR_geteuid, 0, 0, 0, 0, 0, 0))
 		return 0;
+	/* The kernel removes it only if it is empty. */
+	if (type == S_IFDIR)
+		return is_marked(st) || st->stx_ctime.tv_sec >= since;
 	if ((type != S_IFSOCK && type != S_IFREG) || st->stx_size > PLACEHOLDER_BYTES_MAX ||
 	    (st->stx_mode & 0777 & ~PLACEHOLDER_MODE))
 		return 0;
-	if (st->stx_mtime.tv_sec == PLACEHOLDER_SECONDS &&
-	    st->stx_mtime.tv_nsec == PLACEHOLDER_NANOSECONDS)
-		return 1;
-	return st->stx_ctime.tv_sec >= since;
+	return is_marked(st) || st->stx_ctime.tv_sec >= since;
 }
 
 /*
@@ -95,7 +125,8 @@ static void remove_placeholder(int dir_fd, const char *name, int64_t since)
 	if (raw_syscall(__NR_statx, dir_fd, (long)name, AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS,
 			(long)&st, 0) == 0 &&
 	    is_placeholder(&st, since))
-		raw_syscall(__NR_unlinkat, dir_fd, (long)name, 0, 0, 0, 0);
+		raw_syscall(__NR_unlinkat, dir_fd, (long)name,
+			    (st.stx_mode & S_IFMT) == S_IFDIR ? AT_REMOVEDIR : 0, 0, 0, 0);
 }
 
 /* Removes the placeholders of a directory, unless another run reserves names there too. */
@@ -119,18 +150,17 @@ static void tidy_dir(struct janitor_order *o, uint32_t dir, const int *fds, int6
 void run_janitor(const int *fds, int n_fds)
 {
 	static struct janitor_order names;
-	struct __kernel_timespec now = { 0, 0 };
 	int tries = LOCK_TRIES;
 	long n;
 
-	raw_syscall(__NR_clock_gettime, CLOCK_REALTIME, (long)&now, 0, 0, 0, 0);
 	n = raw_syscall(__NR_read, CTL_FD, (long)&names, sizeof(names), 0, 0, 0);
-	if (n != sizeof(names) || names.n_names > JANITOR_NAMES_MAX ||
-	    names.n_dirs > JANITOR_DIRS_MAX || n_fds != JANITOR_FDS + 2 * (int)names.n_dirs ||
+	if (n < (long)offsetof(struct janitor_order, names) || names.n_names > JANITOR_NAMES_MAX ||
+	    n != (long)JANITOR_ORDER_BYTES(names.n_names) || names.n_dirs > JANITOR_DIRS_MAX ||
+	    n_fds != JANITOR_FDS + 2 * (int)names.n_dirs ||
 	    is_dismissed(fds[JANITOR_FD_SUPERVISOR]))
 		leave();
 	wait_for_end(fds[JANITOR_FD_INIT]);
 	for (uint32_t i = 0; i < names.n_dirs; i++)
-		tidy_dir(&names, i, fds, now.tv_sec - 1, &tries);
+		tidy_dir(&names, i, fds, names.since, &tries);
 	leave();
 }

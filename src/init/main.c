@@ -66,6 +66,15 @@ static long prefer_as_victim(void)
 	return r;
 }
 
+static void block_signals(struct init *in)
+{
+	const uint64_t all = ~(uint64_t)0;
+	long r = raw4(__NR_rt_sigprocmask, SIG_BLOCK_NR, &all, 0, KERNEL_SIGSET_BYTES);
+
+	if (r < 0)
+		fail(in, STAGE_START, STEP_START_SIGNALS, r);
+}
+
 /*
  * Should: have every signal blocked and no disposition of the caller left, so that nothing the
  * guest or the caller's terminal sends can end or steer init; be unreadable for its own user.
@@ -73,16 +82,13 @@ static long prefer_as_victim(void)
  */
 static void prepare_process(struct init *in)
 {
-	const uint64_t all = ~(uint64_t)0;
 	const struct {
 		uintptr_t handler, flags, restorer;
 		uint64_t mask;
 	} def = { 0, 0, 0, 0 };
 	long r;
 
-	r = raw4(__NR_rt_sigprocmask, SIG_BLOCK_NR, &all, 0, KERNEL_SIGSET_BYTES);
-	if (r < 0)
-		fail(in, STAGE_START, STEP_START_SIGNALS, r);
+	block_signals(in);
 	for (int sig = 1; sig <= SIGNALS; sig++)
 		/* Only KILL and STOP can fail. */
 		raw_syscall(__NR_rt_sigaction, sig, (long)&def, 0, KERNEL_SIGSET_BYTES, 0, 0);
@@ -118,6 +124,15 @@ static void __attribute__((noreturn)) keep_namespace(void)
 		raw_syscall(__NR_exit_group, 0, 0, 0, 0, 0, 0);
 }
 
+/* It starts nothing and nothing comes to it from the guest, so it needs no more than to survive. */
+static void __attribute__((noreturn)) be_janitor(struct init *in)
+{
+	raw_syscall(__NR_setsid, 0, 0, 0, 0, 0, 0);
+	block_signals(in);
+	receive_plan(in);
+	fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
+}
+
 /* Takes the plan. If it has only the common steps, carries them out and waits for the full plan. */
 static void take_plan(struct init *in, char role)
 {
@@ -143,9 +158,16 @@ void init_main(const long *stack)
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
 	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
-	in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = in.quotas_fd = -1;
+	in.moves_fd = -1;
+	in.attempts_fd = in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = in.quotas_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
+	raw_syscall(__NR_prctl, PR_SET_NAME, (long)"cordon-init", 0, 0, 0, 0);
+	/* Only the library makes its namespaces, and without them nothing would end its helpers. */
+	if (namespaces && in.own_pid != 1)
+		fail(&in, STAGE_START, STEP_START_LEVEL, -EINVAL);
+	if (role == INIT_ROLE_JANITOR)
+		be_janitor(&in);
 	if (role == INIT_ROLE_LANDLOCK && argc == 3)
 		in.scratch = (const char *)stack[3];
 	if (argc == 4)
@@ -177,6 +199,7 @@ void init_main(const long *stack)
 	if (namespaces) {
 		stage_net(&in);
 		open_gateway(&in);
+		open_net_attempts(&in);
 	}
 	stamp(&in, STAGE_NET);
 	if (namespaces)
@@ -185,12 +208,17 @@ void init_main(const long *stack)
 	stamp(&in, STAGE_CAPS);
 	open_signals(&in);
 	watch_prepare(&in);
+	if (in.must_wait)
+		receive_go(&in);
 	start_payload(&in);
 	supervise(&in);
 }
 
+/* The second name is for a program that contains this one (launch/own_init.s). */
 __asm__(".globl _start\n"
+	".globl cordon_init_start\n"
 	"_start:\n"
+	"cordon_init_start:\n"
 	"	xor %ebp, %ebp\n"
 	"	mov %rsp, %rdi\n"
 	"	and $-16, %rsp\n"

@@ -5,6 +5,7 @@
 #include <asm/unistd_64.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/limits.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <linux/random.h>
@@ -210,6 +211,93 @@ static long op_bind(struct init *in, const struct plan_op *op)
 	return r;
 }
 
+/*
+ * The directory of the last pin. Many names next to each other are pinned, and walking to each of
+ * them twice by its whole path would take half of the time. It is used for steps that follow right
+ * after each other, so nothing has been mounted over it since it was opened.
+ */
+static struct {
+	int fd; /* with fd_is_open */
+	int fd_is_open;
+	size_t len;
+	char path[PATH_MAX];
+} around;
+
+void leave_pins(void)
+{
+	if (around.fd_is_open)
+		close_fd(around.fd);
+	around.fd_is_open = 0;
+}
+
+static size_t dir_len(const char *path)
+{
+	size_t len = 0;
+
+	for (size_t i = 0; path[i]; i++)
+		if (path[i] == '/')
+			len = i;
+	return len;
+}
+
+static int is_around(const char *path, size_t len)
+{
+	if (!around.fd_is_open || around.len != len)
+		return 0;
+	while (len > 0 && around.path[len - 1] == path[len - 1])
+		len--;
+	return len == 0;
+}
+
+static long open_around(const struct init *in, const char *path, size_t len)
+{
+	long fd;
+
+	leave_pins();
+	for (size_t i = 0; i < len; i++)
+		around.path[i] = path[i];
+	around.path[len] = 0;
+	fd = open_in_root(in, around.path);
+	if (fd < 0)
+		return fd;
+	around.fd = (int)fd;
+	around.fd_is_open = 1;
+	around.len = len;
+	return 0;
+}
+
+/* Like op_self(), for a name in a directory that is at hand or will be needed again. A single name
+ * leads over no link and out of no directory. */
+static long pin_name(struct init *in, const struct plan_op *op)
+{
+	const char *path = str_at(in, op->dst), *name;
+	size_t len = dir_len(path);
+	long mount_fd, r = is_around(path, len) ? 0 : open_around(in, path, len);
+
+	if (r < 0)
+		return r;
+	name = path + len + 1;
+	mount_fd = clone_tree(around.fd, name, AT_NO_AUTOMOUNT | recursive_flag(op));
+	if (mount_fd < 0)
+		return mount_fd;
+	r = set_attributes((int)mount_fd, op);
+	if (r >= 0)
+		r = landlock_add(in, (int)mount_fd, op->access);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", around.fd, name, MOVE_MOUNT_F_EMPTY_PATH);
+	close_fd(mount_fd);
+	return r;
+}
+
+static int is_plain_pin(const struct init *in, const struct plan_op *op)
+{
+	const char *path = str_at(in, op->dst);
+	size_t len = dir_len(path);
+
+	return op->type == PLAN_OP_PIN && !(op->flags & PLAN_REUSED) && len > 0 &&
+	       len < sizeof(around.path) && spot_of(in, path).fd == in->root_fd;
+}
+
 /* PRIVATE and PIN: the object at `dst` is mounted over itself with attributes of its own. */
 static long op_self(struct init *in, const struct plan_op *op)
 {
@@ -374,6 +462,15 @@ static long empty_dir(const struct init *in)
 	return r < 0 ? r : clone_tree(in->root_fd, MASK_NAME, 0);
 }
 
+/* What stands for a hidden file: a socket without permissions. Programs that copy or pack a
+ * directory pass over it, while they stop at a file or device that they cannot open. */
+static long closed_socket(const struct init *in)
+{
+	long r = raw4(__NR_mknodat, in->root_fd, MASK_NAME, S_IFSOCK, 0);
+
+	return r < 0 ? r : clone_tree(in->root_fd, MASK_NAME, 0);
+}
+
 /*
  * In a workspace the name may be missing or of another type than on the host: it is made if it is
  * missing, and covered by something of its type. 1 = it is a directory, 0 = something else.
@@ -404,15 +501,18 @@ static long op_mask(struct init *in, const struct plan_op *op)
 		if (is_dir < 0)
 			return is_dir;
 	}
-	mount_fd = is_dir ? empty_dir(in) : null_node(in->host_fd);
+	r = covers_keep(in, op);
+	if (r < 0)
+		return r;
+	mount_fd = is_dir ? empty_dir(in) : closed_socket(in);
 	if (mount_fd < 0)
 		return mount_fd;
 	mask.flags = (uint16_t)(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE);
 	mask.access = 0;
 	r = place_mount(in, (int)mount_fd, &mask);
 	close_fd(mount_fd);
-	if (r >= 0 && is_dir)
-		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);
+	if (r >= 0)
+		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, is_dir ? AT_REMOVEDIR : 0);
 	return r;
 }
 
@@ -430,6 +530,20 @@ long cover_object(struct init *in, int object_fd, int is_dir)
 	close_fd(mount_fd);
 	if (r >= 0 && is_dir)
 		r = raw3(__NR_unlinkat, in->root_fd, MASK_NAME, AT_REMOVEDIR);
+	return r;
+}
+
+long cover_by_itself(int object_fd, const struct plan_op *op)
+{
+	long r, mount_fd = clone_tree(object_fd, "", AT_EMPTY_PATH);
+
+	if (mount_fd < 0)
+		return mount_fd;
+	r = set_attributes((int)mount_fd, op);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", object_fd, "",
+			 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	close_fd(mount_fd);
 	return r;
 }
 
@@ -458,6 +572,9 @@ static long op_symlink(struct init *in, const struct plan_op *op)
 
 long mount_op(struct init *in, const struct plan_op *op)
 {
+	if (is_plain_pin(in, op))
+		return pin_name(in, op);
+	leave_pins();
 	switch (op->type) {
 	case PLAN_OP_DIR:
 		return op_dir(in, op);

@@ -21,8 +21,12 @@ long open_in_root(const struct init *in, const char *path);
 long source_mount(struct init *in, const struct plan_op *op);
 /* Covers an object by something that cannot be opened. The root is still writable. */
 long cover_object(struct init *in, int object_fd, int is_dir);
+/* Mounts an object over itself with the step's attributes, whatever its name is by now. */
+long cover_by_itself(int object_fd, const struct plan_op *op);
 /* Makes the mount point, if the step wants that. */
 long make_point(const struct init *in, const struct plan_op *op);
+/* Lets go of what was kept open for the next steps. */
+void leave_pins(void);
 /* Sets the mount's attributes, adds its Landlock rule and puts it at the step's place. */
 long place_mount(struct init *in, int mount_fd, const struct plan_op *op);
 

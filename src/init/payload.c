@@ -5,8 +5,8 @@
  * To serve files nothing is executed: a forked copy of this process, with memory of its own, enters
  * the same layers, and we go on watching.
  *
- * Should: give it its own session, the three pipes (or its terminal) and nothing else open, its
- * limits, Landlock, the filter, in this order, and only then execute it.
+ * Should: give it its own session, the three pipes (or its terminal) and nothing else open, the
+ * caller's umask, its limits, Landlock, the filter, in this order, and only then execute it.
  * Mustn't: execute anything if one of these failed.
  */
 #include "init/init.h"
@@ -175,7 +175,8 @@ static int enter_layers(struct payload *p)
 	const uint64_t no_signals = 0;
 	long r, socket_fd;
 
-	r = raw0(__NR_setsid);
+	/* A job of its own; with a terminal in a session that has been made for it. */
+	r = in->plan->flags & PLAN_TERMINAL ? raw2(__NR_setpgid, 0, 0) : raw0(__NR_setsid);
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, STEP_EXEC_SESSION, r);
 	r = raw2(__NR_prctl, PR_SET_PDEATHSIG, SIGKILL_NR);
@@ -188,6 +189,7 @@ static int enter_layers(struct payload *p)
 	r = set_stdio(in); /* the control socket makes way */
 	if (r < 0)
 		return give_up(p, STAGE_EXEC, STEP_EXEC_STDIO, r);
+	raw_syscall(__NR_umask, in->caller_umask, 0, 0, 0, 0, 0); /* of this process alone */
 	r = set_limits(in->plan, 0);
 	if (r < 0)
 		return give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r);
@@ -346,7 +348,8 @@ void start_payload(struct init *in)
 	broker_release();
 	release_terminal(in);
 	/* Keep a terminal open: once nothing has it open inside, it is hung up for good. */
-	for (int i = 0; i < 3 && !(plan->flags & PLAN_TERMINAL); i++)
-		close_fd(in->stdio[i]);
+	for (int i = 0; i < 3; i++)
+		if (!(plan->flags & PLAN_TERMINAL) || in->stdio[i] != in->stdio[0])
+			close_fd(in->stdio[i]);
 	close_fd(in->ruleset_fd);
 }

@@ -18,13 +18,14 @@
 #include "bare/signals.h"
 #include "bare/wait.h"
 #include "init/broker/broker.h"
+#include "init/pause.h"
 #include "init/tree.h"
 #include "init/watch/watch.h"
 
 #define SFD_FLAGS (02000000 | 04000) /* CLOEXEC, NONBLOCK */
 #define SIGNALFD_SIGINFO_BYTES 128
 #define NEVER (~(uint64_t)0)
-#define POLLED 6
+#define POLLED 8
 
 static void send_report(struct init *in, uint32_t type)
 {
@@ -79,16 +80,31 @@ void monitor_mounts(struct init *in)
 	if (fd < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_WATCH, fd);
 	in->mounts_fd = (int)fd;
+	covers_count(in);
 	fd = tree_open(in);
 	if (fd < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_PROC, fd);
 }
 
-static void __attribute__((noreturn)) end_uncovered(struct init *in)
+/* @step: of the plan, whose name has no cover any more; 0 = not known yet. */
+static void __attribute__((noreturn)) end_uncovered(struct init *in, uint32_t step)
 {
 	cgroup_release_cpu(in);
 	tree_kill(in);
+	in->report.uncovered = step ? step : covers_lost(in);
 	fail(in, STAGE_MOUNTS, STEP_MOUNTS_UNCOVERED, -EOWNERDEAD);
+}
+
+/* The tree is stopped until the supervisor has had the name covered again; or it ends. */
+static void lose_cover(struct init *in, uint32_t step)
+{
+	step = step ? step : covers_lost(in);
+	if (!step || !covers_can_again(in, step))
+		end_uncovered(in, step);
+	tree_pause(in, PAUSE_COVERS);
+	in->is_uncovered = 1;
+	in->report.uncovered = step;
+	send_report(in, CONTROL_UNCOVERED);
 }
 
 static void __attribute__((noreturn)) end_unwatched(struct init *in)
@@ -97,6 +113,19 @@ static void __attribute__((noreturn)) end_unwatched(struct init *in)
 	tree_kill(in);
 	broker_stop();
 	fail(in, STAGE_LIMITS, STEP_LIMITS_WATCH, in->watch_error);
+}
+
+/* The host may have replaced a name a moment before the end, and the command changed the new
+ * object. */
+static void tell_lost_covers(struct init *in)
+{
+	uint32_t step = in->plan->level == PLAN_LEVEL_NAMESPACES ? covers_left_bare(in, 0) : 0;
+
+	for (; step; step = covers_left_bare(in, step)) {
+		in->report.uncovered = step;
+		send_report(in, CONTROL_BARE);
+	}
+	in->report.uncovered = 0;
 }
 
 /* Ends the tree, whatever it does, and tells about it. */
@@ -109,7 +138,9 @@ static void __attribute__((noreturn)) end_tree(struct init *in)
 	broker_stop();
 	cgroup_check_memory(in);
 	watch_end(in);
-	count_net_attempts(in);
+	tell_net_attempts(in);
+	tell_lost_covers(in);
+	tell_lost_files(in);
 	/* Before the report: from then on a killed supervisor would leave it behind. */
 	if (in->scratch)
 		sweep_scratch(in->scratch);
@@ -135,11 +166,57 @@ static void begin_grace(struct init *in)
 static void end_in_time(struct init *in)
 {
 	in->report.limit = CONTROL_LIMIT_WALL;
-	if (in->limits.grace_ns == 0)
+	if (in->limits.grace_ns == 0 || in->is_uncovered)
 		end_tree(in);
 	begin_grace(in);
 	tree_signal(in, SIGTERM_NR);
 	tree_signal(in, SIGCONT_NR);
+}
+
+/* 1 when the tree must end now. */
+static int carry_out(struct init *in, const struct control_order *order)
+{
+	switch (order->type) {
+	case CONTROL_KILL:
+		in->report.on_order = 1;
+		return 1;
+	case CONTROL_END:
+		in->report.on_order = 1;
+		if (in->limits.grace_ns == 0)
+			return 1;
+		begin_grace(in);
+		raw_syscall(__NR_kill, -in->payload_pid, order->arg, 0, 0, 0, 0);
+		raw_syscall(__NR_kill, -in->payload_pid, SIGCONT_NR, 0, 0, 0, 0);
+		return 0;
+	case CONTROL_SIGNAL:
+		raw_syscall(__NR_kill, -in->payload_pid, order->arg, 0, 0, 0, 0);
+		return 0;
+	case CONTROL_UNCOVERABLE:
+		end_uncovered(in, order->arg);
+	default:
+		return 0;
+	}
+}
+
+/*
+ * What was covered changed the mounts, too, and the host may have done something since. So the
+ * names are looked at until nothing has changed any more.
+ */
+static int go_on(struct init *in)
+{
+	struct control_order late = in->late_order;
+
+	if (!in->is_uncovered)
+		return 0;
+	if (covers_changed(in)) {
+		send_report(in, CONTROL_UNCOVERED);
+		return 0;
+	}
+	in->is_uncovered = 0;
+	in->report.uncovered = 0;
+	tree_resume(in, PAUSE_COVERS);
+	in->late_order.type = 0;
+	return late.type ? carry_out(in, &late) : 0;
 }
 
 /* One order from the supervisor; 1 when the tree must end now. */
@@ -150,24 +227,17 @@ static int obey(struct init *in)
 
 	if (r <= 0)
 		return r < 0;
-	switch (order.type) {
-	case CONTROL_KILL:
-		in->report.on_order = 1;
-		return 1;
-	case CONTROL_END:
-		in->report.on_order = 1;
-		if (in->limits.grace_ns == 0)
-			return 1;
-		begin_grace(in);
-		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
-		raw_syscall(__NR_kill, -in->payload_pid, SIGCONT_NR, 0, 0, 0, 0);
-		return 0;
-	case CONTROL_SIGNAL:
-		raw_syscall(__NR_kill, -in->payload_pid, order.arg, 0, 0, 0, 0);
-		return 0;
-	default:
+	/* Also one that will come too late: it tells which stops the supervisor knows of. */
+	in->report.n_continued += order.type == CONTROL_SIGNAL && order.arg == SIGCONT_NR;
+	if (order.type == CONTROL_GO_ON)
+		return go_on(in);
+	/* A signal would make it go on. To end comes before any other. */
+	if (in->is_uncovered && (order.type == CONTROL_SIGNAL || order.type == CONTROL_END)) {
+		if (in->late_order.type != CONTROL_END)
+			in->late_order = order;
 		return 0;
 	}
+	return carry_out(in, &order);
 }
 
 /* Waits for something to happen, or for the watch's next look, or for the end of the time. */
@@ -176,17 +246,21 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 	char info[SIGNALFD_SIGINFO_BYTES];
 	uint64_t now = now_ns(), end = in->limits.deadline_ns;
 	struct duration timeout;
+	uint32_t lost;
 
 	end = end < in->kill_at_ns ? end : in->kill_at_ns;
 	end = end > now ? end - now : 0;
+	end = end < watch_ns ? end : watch_ns;
+	watch_ns = in->is_uncovered ? NEVER : covers_next(now);
 	end = end < watch_ns ? end : watch_ns;
 	end = in->more_dead ? 0 : end;
 	timeout = duration_of(end);
 	for (int i = 0; i < POLLED; i++)
 		poll[i].revents = 0;
 	poll_wait(poll, POLLED, &timeout);
-	if (poll[3].revents)
-		end_uncovered(in);
+	lost = in->is_uncovered ? 0 : covers_check(in, poll[7].revents);
+	if (poll[3].revents || lost)
+		lose_cover(in, lost);
 	if (poll[1].revents || (poll[0].revents && obey(in)))
 		end_tree(in);
 	if (poll[2].revents)
@@ -196,7 +270,11 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 		cgroup_check_memory(in);
 	if (poll[5].revents)
 		serve_gateway(in);
+	poll[3].fd = in->is_uncovered ? -1 : in->mounts_fd;
+	poll[7].fd = in->is_uncovered ? -1 : in->moves_fd;
 	poll[5].fd = in->proxy_fd < 0 ? in->gateway_fd : -1;
+	if (poll[6].revents && !watch_net_attempts(in))
+		poll[6].fd = -1;
 	now = now_ns();
 	if (now >= in->kill_at_ns)
 		end_tree(in);
@@ -212,7 +290,9 @@ void supervise(struct init *in)
 					   { in->mounts_fd, WAIT_PRI, 0 },
 					   { in->cgroup_fds[0], WAIT_PRI, 0 },
 					   /* at level landlock it only listens */
-					   { in->proxy_fd < 0 ? in->gateway_fd : -1, WAIT_IN, 0 } };
+					   { in->proxy_fd < 0 ? in->gateway_fd : -1, WAIT_IN, 0 },
+					   { in->attempts_fd, WAIT_IN, 0 },
+					   { in->moves_fd, WAIT_IN, 0 } };
 	int command_ended = 0, none_left;
 
 	if (in->limits.deadline_ns == 0)
@@ -227,12 +307,17 @@ void supervise(struct init *in)
 		command_ended |= in->has_status;
 		if (command_ended && !in->report.command_ended_ns) {
 			in->report.command_ended_ns = now_ns();
-			if (in->keep_orphans && !none_left && in->kill_at_ns == NEVER)
+			if (in->keep_orphans && !none_left && in->kill_at_ns == NEVER) {
+				tell_net_attempts(in);
 				send_report(in, CONTROL_ORPHANED);
+			}
 		}
 		if (none_left || (command_ended && (!in->keep_orphans || in->kill_at_ns != NEVER)))
 			end_tree(in);
-		next = watch_tick(in);
+		if (in->was_stopped)
+			send_report(in, CONTROL_STOPPED);
+		in->was_stopped = 0;
+		next = in->is_uncovered ? NEVER : watch_tick(in);
 		if (in->watch_error)
 			end_unwatched(in);
 		if (in->report.limit != CONTROL_LIMIT_NONE &&

@@ -19,7 +19,7 @@
 #define SEEK_TO_END 2
 #define PLAN_FDS 5
 #define COMMON_FDS 2
-#define TERMINAL_FDS 2 /* the same without standard streams */
+#define TERMINAL_FDS 2 /* without standard streams, or with one more: standard error */
 #define CGROUP_FDS_MIN 2
 #define CGROUP_FDS_MAX 3
 
@@ -66,7 +66,7 @@ int receive_order(struct control_order *order)
 	return 1;
 }
 
-static const struct plan_header *map_plan(struct init *in, int fd)
+const struct plan_header *map_plan(struct init *in, int fd)
 {
 	long size = raw3(__NR_lseek, fd, 0, SEEK_TO_END);
 	long address;
@@ -171,17 +171,23 @@ int receive_plan(struct init *in)
 	if (n < 0)
 		fail(in, STAGE_START, STEP_START_RECEIVE, n);
 #ifdef CORDON_FAULT_INJECTION
-	raw_fault_countdown = (long)order.fault_countdown;
-	raw_fault_errno = (long)order.fault_errno;
+	/* The count goes on from the common steps to the rest. */
+	if (!in->plan) {
+		raw_fault_countdown = (long)order.fault_countdown;
+		raw_fault_errno = (long)order.fault_errno;
+	}
 #endif
 	if (order.type == CONTROL_JANITOR)
 		run_janitor(control.fds, (int)n);
+	if (order.type == CONTROL_COVER)
+		run_cover(in, control.fds, (int)n);
 	if (order.type == CONTROL_COMMON && n == COMMON_FDS && !in->plan) {
 		in->plan = map_plan(in, control.fds[0]);
 		take_supervisor(in, control.fds[1]);
 		return 1;
 	}
-	first = order.flags & CONTROL_NO_STDIO ? TERMINAL_FDS : PLAN_FDS;
+	first = order.flags & CONTROL_NO_STDIO ? TERMINAL_FDS + !!(order.flags & CONTROL_STDERR)
+					       : PLAN_FDS;
 	all = first + count_others(order.flags);
 	if (order.type != CONTROL_PLAN ||
 	    (n != all && (n < all + CGROUP_FDS_MIN || n > all + CGROUP_FDS_MAX)))
@@ -191,14 +197,29 @@ int receive_plan(struct init *in)
 		in->cgroup_fds[i - all] = control.fds[i];
 	for (int i = 0; i < 3; i++)
 		in->stdio[i] = first == PLAN_FDS ? control.fds[1 + i] : -1;
+	if (first == TERMINAL_FDS + 1)
+		in->stdio[2] = control.fds[1];
 	in->term_rows = order.rows;
 	in->term_cols = order.cols;
 	in->limits = order.limits;
 	in->keep_orphans = !!(order.flags & CONTROL_KEEP_ORPHANS);
+	in->must_wait = !!(order.flags & CONTROL_WAIT);
 	in->plan = map_plan(in, control.fds[0]);
 	if (!(in->plan->flags & PLAN_TERMINAL) != (first == PLAN_FDS) || !net_is_sound(in))
 		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
 	take_supervisor(in, control.fds[first - 1]);
 	receive_mounts(in);
 	return 0;
+}
+
+void receive_go(struct init *in)
+{
+	struct control_order order;
+	struct fd_control control;
+	long n = receive(&order, &control, 0);
+
+	if (n < 0)
+		fail(in, STAGE_START, STEP_START_RECEIVE, n);
+	if (order.type != CONTROL_GO || n != 0)
+		fail(in, STAGE_START, STEP_START_ORDER, -EBADMSG);
 }

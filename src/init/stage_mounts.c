@@ -102,6 +102,7 @@ static void carry_out(struct init *in, uint32_t from, uint32_t to)
 		if (r < 0)
 			fail(in, STAGE_MOUNTS, STEP_PLAN_FIRST + i, r);
 	}
+	leave_pins();
 }
 
 void stage_common(struct init *in)
@@ -117,7 +118,7 @@ void stage_common(struct init *in)
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_HOST_ROOT, r);
 	in->host_fd = (int)r;
-	raw_syscall(__NR_umask, 0, 0, 0, 0, 0, 0);
+	in->caller_umask = raw_syscall(__NR_umask, 0, 0, 0, 0, 0, 0);
 	if (plan->level == PLAN_LEVEL_NAMESPACES)
 		make_root(in);
 	carry_out(in, 0, plan->n_common_ops);
@@ -156,7 +157,7 @@ void stage_mounts(struct init *in)
 		leave_host(in);
 	close_fd(in->host_fd);
 	in->host_fd = -1;
-	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0);
+	raw_syscall(__NR_umask, 022, 0, 0, 0, 0, 0); /* ours: the command gets the caller's */
 	r = enter_cwd(in);
 	if (r < 0)
 		fail(in, STAGE_MOUNTS, STEP_MOUNTS_CWD, r);

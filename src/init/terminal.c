@@ -5,8 +5,13 @@
  * Should: make a pty in the view that the command has (its own devpts, or the host's where there
  * is no view), so that the terminal has a name there; keep the slave, hand the master to the
  * supervisor.
- * Mustn't: keep the master, or get a controlling terminal itself. The caller's terminal is not in
- * here: the guest can do what it likes with its own.
+ * Mustn't: keep the master. The caller's terminal is not in here: the guest can do what it likes
+ * with its own.
+ *
+ * The session is init's, as it is a shell's outside, and the command is a job in its foreground:
+ * the kernel does not stop (Ctrl-Z) a command that leads its session, since nobody could continue
+ * it. Being in it harms init as little as any signal from inside: all are blocked, and it does not
+ * use the terminal.
  */
 #include "init/init.h"
 
@@ -86,18 +91,27 @@ void open_terminal(struct init *in)
 		r = allow_name(in, (int)slave_fd);
 	if (r < 0)
 		fail(in, STAGE_EXEC, STEP_EXEC_PTY, r);
+	/* At level landlock it has led one since its start. */
+	r = in->plan->level == PLAN_LEVEL_NAMESPACES ? raw0(__NR_setsid) : 0;
+	if (r < 0)
+		fail(in, STAGE_EXEC, STEP_EXEC_SESSION, r);
+	r = raw3(__NR_ioctl, slave_fd, TIOCSCTTY, 0);
+	if (r < 0)
+		fail(in, STAGE_EXEC, STEP_EXEC_TERMINAL, r);
 	in->master_fd = (int)master_fd;
 	for (int i = 0; i < 3; i++)
-		in->stdio[i] = (int)slave_fd;
+		if (in->stdio[i] < 0)
+			in->stdio[i] = (int)slave_fd;
 }
 
 /*
- * In the command's process, which leads a new session. The master is sent only now: earlier, a key
- * that sends a signal would reach no process.
+ * In the command's process, which leads a new process group. The master is sent only now: earlier,
+ * a key that sends a signal would reach no process. (SIGTTOU, which this call brings, is blocked.)
  */
 long take_terminal(struct init *in)
 {
-	long r = raw3(__NR_ioctl, in->stdio[0], TIOCSCTTY, 0);
+	const int pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
+	long r = raw3(__NR_ioctl, in->stdio[0], TIOCSPGRP, &pid);
 
 	return r < 0 ? r : send_master(in);
 }

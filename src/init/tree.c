@@ -17,6 +17,7 @@
 #include "init/procfs.h"
 
 #define WNOHANG 1
+#define WUNTRACED 2
 #define WALL 0x40000000
 #define TEXT_MAX 4096
 #define REAP_MAX 256
@@ -238,18 +239,32 @@ void tree_continue(struct init *in, const int *except, int n_except)
 		tree_signal(in, SIGCONT_NR);
 }
 
+/* By the terminal, or by itself in the same way. (SIGSTOP is what we send, among others.) */
+static int is_job_stop(int status)
+{
+	int signal = status >> 8 & 0xff;
+
+	return signal == SIGTSTP_NR || signal == SIGTTIN_NR || signal == SIGTTOU_NR;
+}
+
 int tree_reap(struct init *in, int *command_ended)
 {
+	const int flags = WNOHANG | WALL | (in->plan->flags & PLAN_TERMINAL ? WUNTRACED : 0);
+
 	/* Limited: the tree can make processes that die as fast as we reap them. */
 	for (int i = 0; i < REAP_MAX; i++) {
 		int status = 0;
-		long pid = raw4(__NR_wait4, -1, &status, WNOHANG | WALL, 0);
+		long pid = raw4(__NR_wait4, -1, &status, flags, 0);
 
 		in->more_dead = pid > 0;
 		if (pid == -ECHILD)
 			return 1;
 		if (pid <= 0)
 			return 0;
+		if ((status & 0xff) == 0x7f) {
+			in->was_stopped |= pid == in->payload_pid && is_job_stop(status);
+			continue;
+		}
 		if (pid == in->payload_pid) {
 			in->report.wait_status = status;
 			in->has_status = 1;

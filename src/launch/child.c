@@ -17,6 +17,8 @@
 static const unsigned char kept_caps[] = {
 	CAP_SETGID, CAP_SETUID, CAP_SETPCAP, CAP_NET_ADMIN, CAP_SYS_PTRACE, CAP_SYS_ADMIN,
 	CAP_NET_BIND_SERVICE,
+	/* For the socket on which questions for names show (init/net_attempts.c). */
+	CAP_NET_RAW,
 	/* To lower what this user namespace may have of the kernel's objects. */
 	CAP_SYS_RESOURCE,
 	/* The kernel writes to an overlay's upper directory with its maker's capabilities. */

@@ -82,7 +82,7 @@ static int check_limits(const struct cordon_policy *p, struct cordon_error *err)
 			   "a process cannot enforce limits.%s on itself", limits[i].name);
 		cordon_err_hint(
 			err,
-			"a run enforces it (`cordon run`, cordon_run_start()); to go without "
+			"a run enforces it ('cordon run', cordon_run_start()); to go without "
 			"it: best_effort %s",
 			limits[i].name);
 		return -CORDON_E_UNSUPPORTED;
@@ -93,7 +93,7 @@ static int check_limits(const struct cordon_policy *p, struct cordon_error *err)
 /* Keys that need namespaces, a gateway, a view of its own or a new process. */
 static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 {
-	static const char run[] = "a run has it: `cordon run`, cordon_run_start()";
+	static const char run[] = "a run has it: 'cordon run', cordon_run_start()";
 	static const char self[] = "the process can do that itself before it confines itself";
 	const struct {
 		const char *key;
@@ -104,7 +104,7 @@ static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 		{ "net.publish", p->net_publish.n > 0, run },
 		{ "fs.deny", p->fs_deny.n > 0, "grant the directories beside it instead" },
 		{ "fs.workspace", p->workspace != NULL, run },
-		{ "fs.protect", p->protect == 1, run },
+		{ "fs.protect", p->protect > POLICY_PROTECT_OFF, run },
 		{ "isolation namespaces", p->isolation == CORDON_LEVEL_NAMESPACES, run },
 		{ "env.pass", p->env_pass.n > 0, self },
 		{ "env.set", p->env_set.n > 0, self },

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -233,37 +234,61 @@ static void add_rest(struct cordon_run *run, uint32_t n)
 		result_deny(run, &denial);
 }
 
-static void add_attempts(struct cordon_run *run, const char *what, const char *target)
+static void add_attempt(struct cordon_run *run, const char *what, const char *target,
+			const char *fix)
 {
 	const struct cordon_denial denial = {
 		.what = what,
 		.target = target,
 		.rule = "net.allow",
-		.fix = "--net-allow HOST",
+		.fix = fix,
+		.how = "observed",
 	};
 
 	if (target)
 		result_deny(run, &denial);
 }
 
-/* There was no gateway to ask: only numbers are known. */
+/* What a command without a network asked for: its own words, which init has cut and cleaned. */
+static void add_asked(struct cordon_run *run, const struct control_asked *asked)
+{
+	for (uint32_t i = 0; i < asked->n_names && i < CONTROL_ASKED_MAX; i++) {
+		char name[NET_NAME_MAX + 1], parsed[NET_NAME_MAX + 1];
+		bool is_name;
+
+		copy_text(name, sizeof(name), asked->names[i]);
+		is_name = net_name_parse(name, strlen(name), parsed) == 0;
+		add_attempt(run, "resolve", arena_strdup(&run->arena, name),
+			    is_name ? arena_printf(&run->arena, "--net-allow %s", name) : NULL);
+	}
+	if (asked->has_more)
+		add_attempt(run, "resolve", "more names than are listed", NULL);
+	else if (asked->n_unread)
+		add_attempt(run, "resolve",
+			    arena_printf(&run->arena,
+					 "perhaps %s names (datagrams to closed ports that were "
+					 "not looked at: %ju)",
+					 asked->n_names ? "other" : "some",
+					 (uintmax_t)asked->n_unread),
+			    NULL);
+}
+
+/* There was no gateway that could know more. */
 static void add_without_network(struct cordon_run *run)
 {
-	const struct control_report *rep = &run->report;
+	uint64_t n = run->report.no_routes;
 
-	if (rep->type != CONTROL_ENDED || !run->plan ||
-	    (run->plan->gateway && run->plan->gateway->n_allow))
+	if (!run->plan || (run->plan->gateway && run->plan->gateway->n_allow))
 		return;
-	if (rep->no_routes)
-		add_attempts(run, "connect",
-			     arena_printf(&run->arena,
-					  "other machines (no network; attempts: %llu)",
-					  (unsigned long long)rep->no_routes));
-	if (rep->no_ports)
-		add_attempts(run, "resolve",
-			     arena_printf(&run->arena,
-					  "names (no network; datagrams to closed ports: %llu)",
-					  (unsigned long long)rep->no_ports));
+	if (run->asked)
+		add_asked(run, run->asked);
+	if (n)
+		add_attempt(run, "connect",
+			    n == 1 ? "another machine by its address"
+				   : arena_printf(&run->arena,
+						  "other machines by their address, %ju times",
+						  (uintmax_t)n),
+			    "--net-allow ADDRESS");
 }
 
 void gateway_account(struct cordon_run *run)

@@ -89,12 +89,12 @@ static const char *grant_path(const struct plan *plan, size_t index)
 	return plan_string(plan->block, op->src ? op->src : op->dst);
 }
 
-/* Private directories belong to the run's id already. */
+/* What was made for the run has its owner already. */
 static int is_mapped(const struct plan *plan, size_t index)
 {
 	const struct plan_op *op = step_of(plan, index);
 
-	return !op || !(op->flags & PLAN_PRIVATE_DIR);
+	return !op || !(op->flags & (PLAN_PRIVATE_DIR | PLAN_UNMAPPED));
 }
 
 static int refuse(const struct plan *plan, size_t index, int error, struct cordon_error *err)

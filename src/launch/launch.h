@@ -23,6 +23,7 @@
 #include <cordon/run.h>
 
 #include "base/arena.h"
+#include "base/strbuf.h"
 #include "format/control.h"
 #include "launch/cgroup.h"
 #include "launch/gateway.h"
@@ -72,7 +73,8 @@ enum spawn_role {
 	SPAWN_NAMESPACES,
 	SPAWN_LANDLOCK,
 	SPAWN_KEEPER,
-	SPAWN_JANITOR
+	SPAWN_JANITOR,
+	SPAWN_COVER
 };
 
 /* Transient exhaustion. A guest can provoke it, so it must not bring the level down. */
@@ -88,9 +90,13 @@ void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
 /* Hands over the common steps of a plan; init carries them out and waits. */
 int spawn_deliver_common(struct cordon_launcher *launcher, struct spawned *spawned,
 			 const struct plan *plan, struct cordon_error *err);
+/* Makes it cover the names of a run again (init/cover_again.c). */
+int spawn_deliver_cover(struct spawned *spawned, const struct plan *plan, int init_pid_fd,
+			struct cordon_error *err);
 /* flags of spawn_deliver() */
 #define DELIVER_MAPS 0x1	 /* the id maps, too */
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
+#define DELIVER_WAIT 0x4	 /* init waits for spawn_go() before it starts the command */
 
 /* Hands over the plan and its descriptors (@stdio not with PLAN_TERMINAL): from here on init works.
  * @order has the limits and the terminal's size in it; @gateway the sockets that init gets;
@@ -99,9 +105,11 @@ int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
 		  const struct plan *plan, struct control_order *order, const int stdio[3],
 		  const struct run_gateway *gateway, int lock_fd, int flags,
 		  struct cordon_error *err);
+/* Starts the command of an init that waits (DELIVER_WAIT). */
+int spawn_go(const struct spawned *spawned, struct cordon_error *err);
 /* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
  * -errno the end. */
-int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd);
+int spawn_receive(int ctl_fd, union control_message *ret, int *ret_fd);
 int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds);
 /* Sends one message with up to CONTROL_FDS_MAX descriptors. */
 int send_with_fds(int socket_fd, const void *data, size_t size, const int *fds, unsigned n_fds);
@@ -143,9 +151,13 @@ struct reserved {
 	struct spawned janitor;
 };
 
-/* Creates the plan's placeholders. -CORDON_E_STATE: one of the names exists now, plan again. */
+/* Creates the plan's placeholders. -CORDON_E_STATE: one of the names exists now, or (with
+ * @may_plan_again) a directory of them is another run's placeholder: plan again. */
 int reserve_names(struct cordon_launcher *launcher, struct locks *locks, const struct plan *plan,
-		  int init_pid_fd, struct reserved *ret, struct cordon_error *err);
+		  int init_pid_fd, bool may_plan_again, struct reserved *ret,
+		  struct cordon_error *err);
+/* Does a placeholder of the kind that @name would get stand there? */
+bool reserve_is_placeholder(const struct plan_reserved *name);
 /* Removes the placeholders in directories where @is_ours says that no other run is. */
 void reserve_clear(struct reserved *reserved, bool (*is_ours)(const struct dir_lock *lock));
 /* The same at the end, and lets the janitor go. The locks are the caller's. */
@@ -153,6 +165,8 @@ void reserve_release(struct cordon_launcher *launcher, struct reserved *reserved
 
 /* The end of what keeps runs in one directory from disturbing each other (run.c). */
 void run_unlock(struct cordon_run *run);
+
+#define RELAY_END_BYTES 16384
 
 /* One direction of one standard stream. */
 struct relay {
@@ -169,6 +183,7 @@ struct relay {
 	int peer_failed;    /* output: the caller's side is closed */
 	int64_t last_bytes; /* output: what is still taken once the tree is gone, -1 = no end yet */
 	int write_errno;    /* output: why the caller's side took no more, 0 = it did not fail */
+	int keeps_end;	    /* output: the last RELAY_END_BYTES are kept, in `tail` */
 	int lost;	    /* output: some was given up because it was not read in time */
 	struct termclean *clean;
 	char *buffer; /* bytes on their way, between `start` and `end` */
@@ -193,8 +208,12 @@ void relay_close_input(struct relay *relay, int epoll_fd);
 void relay_last_output(struct relay *relay);
 /* The caller has had its time to read: gives up what it did not take. */
 void relay_give_up(struct relay *relay, int epoll_fd);
+/* Takes both descriptors off the list. */
+void relay_forget(struct relay *relay, int epoll_fd);
 /* The caller has the captured bytes; later ones are only counted. */
 void relay_stop_capture(struct relay *relay);
+/* Keeps the end of output that is not captured, which costs a copy. */
+void relay_keep_end(struct relay *relay);
 /* Joins head and tail; the bytes belong to the relay. */
 int relay_captured(struct relay *relay, struct cordon_output *ret);
 
@@ -206,6 +225,18 @@ int scratch_make(const char *path, int parent_fd, struct cordon_error *err);
 int scratch_give(const char *path, int parent_fd, uid_t uid, gid_t gid, struct cordon_error *err);
 void scratch_remove(int parent_fd, const char *path);
 
+/* Protected names that the host replaces during the run (covers.c). */
+struct run_covers {
+	struct kept_config *v; /* configs of repositories, as they were */
+	size_t n;
+	struct spawned helper; /* which covers names again; pid_fd -1 = none */
+	bool is_refused;       /* the run has to end, because of the name of ... */
+	uint32_t step;	       /* ... this step of the plan, as in reports ... */
+	int error;	       /* ... with -errno; or 0: ... */
+	char key[128];	       /* ... this key in it is different */
+	uint32_t bare;	       /* a step whose name had no cover when the tree was gone, 0 = none */
+};
+
 struct cordon_run {
 	struct cordon_launcher *launcher;
 	struct spawned spawned;
@@ -213,9 +244,11 @@ struct cordon_run {
 	struct locks *locks; /* of directories in which runs disturb each other; NULL = none yet */
 	struct reserved reserved;
 	struct git_snapshot *repositories; /* what lay in the plan's before the run */
+	struct run_covers covers;
 	struct run_gateway gateway;
 	struct run_workspace workspace;
 	struct run_private private_dir;
+	struct plan_private_dir code; /* with the run's program; fd -1 = none */
 	struct relay in, out, err;
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
@@ -224,14 +257,18 @@ struct cordon_run {
 	pthread_mutex_t lock;	    /* held while the run is worked on, by whichever thread */
 	int ending;		    /* enum cordon_kind: why we ended it, 0 = we did not */
 	int reported, init_gone, over;
-	int orphaning;	    /* the command has ended, the tree goes on */
-	int orphaned;	    /* and the result is there */
-	int closing;	    /* the tree is gone, and the streams know ... */
-	uint64_t closed_ns; /* ... since then */
-	int resized;	    /* before there was a terminal */
-	int terminal_error; /* why the command's terminal could not be taken: -errno */
-	int out_of_memory;  /* the control group's limit has killed */
+	int orphaning;	      /* the command has ended, the tree goes on */
+	int orphaned;	      /* and the result is there */
+	int closing;	      /* the tree is gone, and the streams know ... */
+	uint64_t closed_ns;   /* ... since then */
+	int resized;	      /* before there was a terminal */
+	int is_stopped;	      /* the command, as by Ctrl-Z */
+	uint64_t n_continued; /* how often we have continued it */
+	int terminal_error;   /* why the command's terminal could not be taken: -errno */
+	int out_of_memory;    /* the control group's limit has killed */
 	struct control_report report;
+	struct control_asked *asked; /* NULL = none, or not told */
+	struct control_lost *lost;   /* the same */
 	struct cordon_result result;
 	int error_set;
 	struct cordon_error error;
@@ -241,7 +278,7 @@ struct cordon_run {
 	int scratch_parent_fd;
 	struct arena arena;   /* copies for a second try at a lower level, names in the result */
 	struct parked parked; /* to be used if it fits */
-	int is_parked;	      /* it was used */
+	int is_parked;	      /* init has taken the common steps of another plan, or ahead */
 	const struct cordon_policy *retry_policy; /* NULL = no second try */
 	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;
@@ -250,6 +287,9 @@ struct cordon_run {
 	struct cordon_denial *denials; /* of the result */
 	size_t cap_denials;
 };
+
+/* start.c: adds to what cordon_run_notes() returns; @note is kept. */
+void run_add_note(struct cordon_run *run, const char *note);
 
 /* Takes the master of the command's terminal, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
@@ -264,6 +304,23 @@ void run_make_cgroup(struct cordon_run *run, const struct cordon_policy *policy,
 /* The same for a parked init, which was made before the limits were known. */
 void run_move_parked(struct cordon_run *run, const struct cordon_policy *policy);
 
+/* covers.c */
+/* Before the run: what is in the configs of the plan's repositories. */
+int covers_note(struct cordon_run *run, struct cordon_error *err);
+/* Init has stopped the tree, since a name has lost its cover. */
+void covers_begin(struct cordon_run *run, uint32_t step);
+/* Takes what the helper says; once it is done the tree goes on or ends. */
+void covers_process(struct cordon_run *run);
+/* The tree is gone, and the name of @step had no cover. */
+void covers_lost(struct cordon_run *run, uint32_t step);
+/* What stands there now is judged. After the tree, before repositories_check(). */
+void covers_end(struct cordon_run *run);
+void covers_done(struct cordon_run *run);
+/* The error of a run that had to end because of a name; false = it had not. */
+bool covers_error(const struct cordon_run *run, struct cordon_error *err);
+/* Puts aside what would run by itself later, and tells; @what: of the denial. */
+void put_aside(struct cordon_run *run, const struct plan_reserved *name, const char *what);
+
 /* repositories.c */
 /* Before the run: records what lies in the plan's repositories. */
 int repositories_note(struct cordon_run *run, struct cordon_error *err);
@@ -271,14 +328,29 @@ int repositories_note(struct cordon_run *run, struct cordon_error *err);
  * done, look_failed is set. */
 void repositories_check(struct cordon_run *run);
 
+/* @text as one word of a shell command. */
+void add_shell_word(struct strbuf *sb, const char *text);
+
+/* After it: puts aside what is new among the protected names that were not held. */
+void absent_names_check(struct cordon_run *run);
+
+/* said.c */
+/* Has the plan protected names, about which the command may say something? */
+bool said_is_wanted(const struct plan *plan);
+/* Adds a denial for each one that the command's own words name. */
+void said_account(struct cordon_run *run);
+
 void result_fill(struct cordon_run *run);
 /* The result becomes an error if what the command left could not be checked. */
 void result_add_look(struct cordon_run *run);
-/* Adds a denial, unless memory is out. The strings must live as long as the run. */
+/* Adds a denial, unless memory is out; without `how` it is "enforced". The strings must live as
+ * long as the run. */
 void result_deny(struct cordon_run *run, const struct cordon_denial *denial);
 /* The step of the plan that init failed at; NULL if it was none of them. */
 const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep);
 /* What went wrong inside, in words. */
+void result_uncovered_error(const struct plan *plan, const struct control_report *report,
+			    struct cordon_error *err);
 void result_stage_error(const struct plan *plan, const struct control_report *report,
 			struct cordon_error *err);
 uint64_t clock_ns(void);

@@ -3,11 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +23,7 @@
 #define MFD_EXEC 0x0010U
 #endif
 #define CGROUP_EMPTY_MS 200
+#define OWN_FILE "/proc/self/exe"
 
 uint64_t clock_ns(void)
 {
@@ -50,6 +54,35 @@ int launcher_program_fd(const char *name, const void *image, size_t len, struct 
 	return fd;
 }
 
+/*
+ * Init's process has its file in /proc. So it must be one that no command can own or change. One
+ * that cannot be read would close init's /proc files to us; and one with privileges of its own
+ * would take away those that init needs.
+ */
+static bool is_plain_program(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && st.st_uid == 0 && (st.st_mode & 07027) == 05 &&
+	       faccessat(AT_FDCWD, OWN_FILE, R_OK | X_OK, AT_EACCESS) == 0 &&
+	       getxattr(OWN_FILE, "security.capability", NULL, 0) < 0 &&
+	       (errno == ENODATA || errno == EOPNOTSUPP);
+}
+
+/* The program's own file, if that is init as well; else a copy in memory. */
+static int init_program_fd(struct cordon_error *err)
+{
+	int fd = &cordon_own_init && !getauxval(AT_SECURE)
+			 ? sys_openat(AT_FDCWD, OWN_FILE, O_PATH | O_CLOEXEC, 0)
+			 : -1;
+
+	if (fd >= 0 && is_plain_program(fd))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return launcher_program_fd("cordon-init", cordon_init_image, cordon_init_image_len, err);
+}
+
 int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 {
 	struct cordon_launcher *l = calloc(1, sizeof(*l));
@@ -61,8 +94,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
 	pthread_mutex_init(&l->lock, NULL);
-	l->init_fd =
-		launcher_program_fd("cordon-init", cordon_init_image, cordon_init_image_len, err);
+	l->init_fd = init_program_fd(err);
 	if (l->init_fd < 0) {
 		r = l->init_fd;
 		goto fail;
@@ -75,6 +107,11 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 		goto fail;
 	}
 	probe_machine(&l->machine);
+#ifdef CORDON_FAULT_INJECTION
+	if (getenv("CORDON_FAULT_LANDLOCK_ABI"))
+		probe_use_abi(&l->machine,
+			      (int)strtol(getenv("CORDON_FAULT_LANDLOCK_ABI"), NULL, 10));
+#endif
 	*ret = l;
 	return 0;
 fail:

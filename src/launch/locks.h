@@ -8,6 +8,11 @@
  * could lock it, and so keep runs from starting or from tidying up. Only where other users may
  * write (/var/tmp), and so have runs of their own, is the directory locked as well: that keeps the
  * last run of several users from being disturbed, and can keep none from starting.
+ *
+ * Elsewhere runs of two users in one directory (root in a user's project) do not see each other.
+ * Each removes only placeholders that it made or that belong to its user (reserve.c), so none
+ * loses its own; and each looks at repositories from its own start on, so what one of them left
+ * there is put aside at the end of that one.
  */
 #ifndef LAUNCH_LOCKS_H
 #define LAUNCH_LOCKS_H

@@ -27,6 +27,7 @@
 
 #include "base/err.h"
 #include "base/path.h"
+#include "base/way.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
@@ -47,8 +48,7 @@ struct dir_at {
 
 static int find_dir(const char *typed, struct dir_at *ret, struct cordon_error *err)
 {
-	char parent[PATH_MAX];
-	size_t len;
+	struct way way;
 	int r;
 
 	ret->parent_fd = -1;
@@ -63,14 +63,14 @@ static int find_dir(const char *typed, struct dir_at *ret, struct cordon_error *
 		return cordon_err(err, CORDON_E_PATH, -r, "the private directory '%s'", typed);
 	if (strcmp(ret->path, "/") == 0)
 		return cordon_err(err, CORDON_E_PATH, 0, "'/' cannot be a private directory");
-	len = path_dir_len(ret->path);
-	memcpy(parent, ret->path, len);
-	parent[len] = '\0';
 	ret->name = strrchr(ret->path, '/') + 1;
-	ret->parent_fd = open(len ? parent : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (ret->parent_fd >= 0)
+	r = way_open(ret->path, path_dir_len(ret->path), &way);
+	ret->parent_fd = way.fd;
+	if (r == 0)
 		return 0;
-	r = cordon_err(err, CORDON_E_PATH, errno, "cannot make the private directory '%s'", typed);
+	if (way.refused[0])
+		return way_error(&way, "the private directory ", typed, -r, err);
+	r = cordon_err(err, CORDON_E_PATH, -r, "cannot make the private directory '%s'", typed);
 	cordon_err_hint(err, "the directory above it has to exist");
 	return r;
 }

@@ -36,4 +36,10 @@ void private_usage(const struct cordon_run *run, struct control_limits *ret);
 void private_end(struct cordon_run *run);
 void private_close(struct run_private *p);
 
+/* The directory with the run's program (cordon_run_options.code_dir). @path NULL = none. Opening it
+ * again closes the one before. */
+int code_dir_open(const char *path, struct arena *arena, struct plan_private_dir *ret,
+		  struct cordon_error *err);
+void code_dir_close(struct plan_private_dir *dir);
+
 #endif

@@ -86,6 +86,7 @@ static void write_denials(struct json_writer *w, const struct cordon_result *res
 		json_string(w, "target", res->denials[i].target);
 		json_string(w, "rule", res->denials[i].rule);
 		json_string(w, "fix", res->denials[i].fix);
+		json_string(w, "how", res->denials[i].how);
 		json_close_object(w);
 	}
 	json_close_array(w);
@@ -124,6 +125,26 @@ static void write_workspace(struct json_writer *w, const struct cordon_run_works
 		json_null(w, "summary");
 	if (ws->changes)
 		json_raw(w, "changes", ws->changes);
+	json_close_object(w);
+}
+
+static void write_lost(struct json_writer *w, const struct cordon_lost_files *lost)
+{
+	if (!lost) {
+		json_null(w, "lost_files");
+		return;
+	}
+	json_open_object(w, "lost_files");
+	json_uint(w, "home", lost->home);
+	json_uint(w, "tmp", lost->tmp);
+	json_bool(w, "more", lost->has_more);
+	if (lost->example) {
+		json_string(w, "place", lost->is_example_tmp ? "tmp" : "home");
+		json_bytes(w, "example", lost->example, strlen(lost->example));
+	} else {
+		json_null(w, "place");
+		json_null(w, "example");
+	}
 	json_close_object(w);
 }
 
@@ -172,6 +193,7 @@ int cordon_result_to_json(const struct cordon_result *res, int with_output, char
 	write_denials(&w, res);
 	write_published(&w, res);
 	write_workspace(&w, res->workspace);
+	write_lost(&w, res->lost_files);
 	write_error(&w, &res->error);
 	json_close_object(&w);
 	text = strbuf_take(&out);

@@ -258,21 +258,9 @@ static int grow(char **buffer, size_t len, size_t add, size_t max, size_t *capac
 	return 0;
 }
 
-/* Keeps the first half of the limit and, in a ring, the last half. */
-static int keep(struct relay *r, const char *data, size_t n)
+/* Keeps the last bytes, in a ring. */
+static int keep_end(struct relay *r, const char *data, size_t n)
 {
-	size_t head = n;
-
-	if (r->limit && head > r->head_max - r->head_len)
-		head = r->head_max - r->head_len;
-	if (head) {
-		if (grow(&r->head, r->head_len, head, r->head_max, &r->capacity) < 0)
-			return -ENOMEM;
-		memcpy(r->head + r->head_len, data, head);
-		r->head_len += head;
-	}
-	data += head;
-	n -= head;
 	if (n == 0 || r->tail_max == 0)
 		return 0;
 	if (!r->tail) {
@@ -296,6 +284,30 @@ static int keep(struct relay *r, const char *data, size_t n)
 		n -= part;
 	}
 	return 0;
+}
+
+/* Keeps the first half of the limit, and the last half of what follows. */
+static int keep(struct relay *r, const char *data, size_t n)
+{
+	size_t head = n;
+
+	if (r->limit && head > r->head_max - r->head_len)
+		head = r->head_max - r->head_len;
+	if (head) {
+		if (grow(&r->head, r->head_len, head, r->head_max, &r->capacity) < 0)
+			return -ENOMEM;
+		memcpy(r->head + r->head_len, data, head);
+		r->head_len += head;
+	}
+	return keep_end(r, data + head, n - head);
+}
+
+void relay_keep_end(struct relay *r)
+{
+	if (r->mode == CORDON_STREAM_CAPTURE)
+		return;
+	r->keeps_end = 1;
+	r->tail_max = RELAY_END_BYTES;
 }
 
 int relay_captured(struct relay *r, struct cordon_output *ret)
@@ -371,9 +383,8 @@ static int read_guest(struct relay *r, int epoll_fd)
 	size_t room = sizeof(stack_buffer), n;
 	ssize_t got;
 
-	if (r->mode == CORDON_STREAM_FD && !r->clean) {
-		if (ensure_buffer(r) < 0)
-			return -ENOMEM;
+	/* Most streams stay silent, so a buffer is made for the first bytes only. */
+	if (r->mode == CORDON_STREAM_FD && !r->clean && r->buffer) {
 		to = r->buffer;
 		room = r->capacity;
 	}
@@ -397,24 +408,39 @@ static int read_guest(struct relay *r, int epoll_fd)
 		count(r, (size_t)got);
 		return keep(r, to, (size_t)got) < 0 ? -ENOMEM : 1;
 	}
+	if (r->keeps_end)
+		(void)keep_end(r, to, (size_t)got); /* without memory less is told */
 	n = count(r, (size_t)got);
 	if (r->mode != CORDON_STREAM_FD || n == 0)
 		return 1;
+	if (ensure_buffer(r) < 0)
+		return -ENOMEM;
 	r->start = 0;
 	r->end = n;
-	if (r->clean) {
-		if (ensure_buffer(r) < 0)
-			return -ENOMEM;
+	if (r->clean)
 		r->end = termclean_feed(r->clean, to, n, r->buffer);
-	}
+	else if (to != r->buffer)
+		memcpy(r->buffer, to, n);
 	return 1;
+}
+
+/* Nothing more will come out of the pipe: no event may be waited for there. */
+static int is_ending(const struct relay *r)
+{
+	return r->pipe_fd < 0 || r->last_bytes == 0;
+}
+
+/* Nothing has to be seen or counted on the way. */
+static int can_splice(const struct relay *r)
+{
+	return r->peer_is_pipe && !r->clean && !r->limit && !r->is_terminal && !r->keeps_end;
 }
 
 static int pump_output(struct relay *r, int epoll_fd)
 {
 	int wait_for_peer = 0;
 
-	for (int i = 0; i < ROUNDS && (r->pipe_fd >= 0 || r->start < r->end); i++) {
+	for (int i = 0; (i < ROUNDS || is_ending(r)) && !relay_is_over(r); i++) {
 		int e;
 
 		if (r->start < r->end && !flush_to_peer(r)) {
@@ -426,7 +452,7 @@ static int pump_output(struct relay *r, int epoll_fd)
 			end_output(r, epoll_fd);
 		if (r->pipe_fd < 0)
 			continue;
-		if (r->peer_is_pipe && !r->clean && !r->limit && !r->is_terminal) {
+		if (can_splice(r)) {
 			e = splice_out(r, epoll_fd);
 			if (e == 0 && r->last_bytes >= 0 && !is_ready(r->pipe_fd, POLLIN)) {
 				r->last_bytes = 0;
@@ -456,23 +482,27 @@ static int pump_output(struct relay *r, int epoll_fd)
 /* Gets the next bytes for the guest: 1 some or the end, 0 none yet. */
 static int fill_input(struct relay *r)
 {
+	char first[CLEAN_CHUNK], *to = r->buffer ? r->buffer : first;
+	size_t room = r->buffer ? r->capacity : sizeof(first);
 	ssize_t got;
 
 	if (r->mode != CORDON_STREAM_FD || r->peer_fd < 0)
 		return 1;
-	if (ensure_buffer(r) < 0)
-		return -ENOMEM;
 	if (r->peer_is_file && r->file_offset >= 0)
 		/* Not read(): the caller shares the position, which moves only by what the guest
 		 * has read. */
-		got = pread(r->peer_fd, r->buffer, r->capacity,
-			    (off_t)(r->file_offset + (int64_t)r->total));
+		got = pread(r->peer_fd, to, room, (off_t)(r->file_offset + (int64_t)r->total));
 	else if (!is_ready(r->peer_fd, POLLIN))
 		return 0;
 	else
-		got = read(r->peer_fd, r->buffer, r->capacity);
+		got = read(r->peer_fd, to, room);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
+	if (got > 0 && !r->buffer) {
+		if (ensure_buffer(r) < 0)
+			return -ENOMEM;
+		memcpy(r->buffer, first, (size_t)got);
+	}
 	r->start = 0;
 	r->end = got > 0 ? (size_t)got : 0;
 	if (got > 0)
@@ -573,6 +603,12 @@ void relay_give_up(struct relay *r, int epoll_fd)
 	r->start = r->end = 0;
 	arm(epoll_fd, r->peer_fd, &r->peer_armed, 0);
 	close_pipe(r, epoll_fd);
+}
+
+void relay_forget(struct relay *r, int epoll_fd)
+{
+	arm(epoll_fd, r->pipe_fd, &r->pipe_armed, 0);
+	arm(epoll_fd, r->peer_fd, &r->peer_armed, 0);
 }
 
 void relay_close_input(struct relay *r, int epoll_fd)

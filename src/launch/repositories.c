@@ -4,11 +4,14 @@
  * that could not be checked is out of git's reach, and an error besides.
  */
 #include <errno.h>
+#include <limits.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "format/placeholder.h"
+#include "git/put_aside.h"
 #include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
@@ -81,8 +84,7 @@ static const char *shown(struct cordon_run *run, const char *dir, const char *pa
 	return arena_printf(&run->arena, "%s/%s", dir, path);
 }
 
-/* @text as one word of a shell command. */
-static void add_word(struct strbuf *sb, const char *text)
+void add_shell_word(struct strbuf *sb, const char *text)
 {
 	if (strspn(text,
 		   "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./+:@%-") ==
@@ -107,19 +109,19 @@ static const char *undo(struct arena *arena, const char *aside, const char *path
 	const char *fix = NULL;
 
 	strbuf_puts(&sb, *path == '-' ? "mv -- " : "mv ");
-	add_word(&sb, aside);
+	add_shell_word(&sb, aside);
 	strbuf_putc(&sb, ' ');
-	add_word(&sb, path);
+	add_shell_word(&sb, path);
 	if (!sb.failed)
 		fix = arena_strdup(arena, sb.data);
 	strbuf_done(&sb);
 	return fix;
 }
 
-static const char *const what[] = {
+static const char *const whats[] = {
 	[GIT_FOUND_NESTED] = "nested repository",  [GIT_FOUND_INDEX] = "git index",
 	[GIT_FOUND_LINK] = "link in a repository", [GIT_FOUND_FILE] = "file in a repository",
-	[GIT_FOUND_REPOSITORY] = "repository",
+	[GIT_FOUND_REPOSITORY] = "repository",	   [GIT_FOUND_PIPE] = "pipe in a work tree",
 };
 
 /* The error that the run ends with. The first one is kept. */
@@ -147,13 +149,13 @@ static void deny(void *ctx, const struct git_finding *f)
 	struct cordon_run *run = ctx;
 	struct arena *arena = &run->arena;
 	bool is_nested = f->kind == GIT_FOUND_NESTED;
-	bool is_outer = is_nested || f->kind == GIT_FOUND_REPOSITORY;
+	bool is_outer = is_nested || f->kind == GIT_FOUND_PIPE || f->kind == GIT_FOUND_REPOSITORY;
 	const char *dir = is_outer ? f->repo->work_dir : f->repo->git_dir;
 	const char *target = shown(run, dir, f->path);
 	const char *path = target && is_nested ? arena_printf(arena, "%s/.git", target) : target;
 	const char *aside = f->aside ? shown(run, dir, f->aside) : NULL;
 	const struct cordon_denial denial = {
-		.what = what[f->kind],
+		.what = whats[f->kind],
 		.target = target,
 		.rule = "fs.protect",
 		.fix = aside && path ? undo(arena, aside, path) : NULL,
@@ -164,6 +166,48 @@ static void deny(void *ctx, const struct git_finding *f)
 	/* Out of memory: nothing else is said. */
 	if (target && path)
 		result_deny(run, &denial);
+}
+
+void put_aside(struct cordon_run *run, const struct plan_reserved *name, const char *what)
+{
+	char aside[NAME_MAX + 1];
+	const char *dir = arena_strndup(&run->arena, name->path, path_dir_len(name->path));
+	const char *target = dir ? shown(run, dir, name->name) : NULL;
+	int r = git_put_aside(name->dir_fd, name->name, name->dir_fd, aside);
+	const char *to = r == 0 && dir ? shown(run, dir, aside) : NULL;
+	const struct cordon_denial denial = {
+		.what = what,
+		.target = target,
+		.rule = "fs.protect",
+		.fix = to && target ? undo(&run->arena, to, target) : NULL,
+	};
+
+	if (r < 0 && !run->look_failed) {
+		run->look_failed = 1;
+		cordon_err(&run->look_error, CORDON_E_PATH, -r,
+			   "'%s' runs by itself later and could not be put aside", name->path);
+		cordon_err_hint(&run->look_error, "look at it before you use it, or remove it");
+	}
+	if (target)
+		result_deny(run, &denial);
+}
+
+void absent_names_check(struct cordon_run *run)
+{
+	for (size_t i = 0; run->plan && i < run->plan->n_absent; i++) {
+		const struct plan_reserved *name = &run->plan->absent[i];
+		struct git_opened dir = { .fd = name->dir_fd };
+		struct stat st;
+
+		git_open_dir(&dir);
+		/* The placeholder of another run, which goes on, is not new. The command may have
+		 * made one, too; but of the very kind, so there is nothing in it to be obeyed. */
+		if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		    !reserve_is_placeholder(name))
+			/* It may be the user's, so that it is there is no error. */
+			put_aside(run, name, "protected name");
+		git_close_dir(&dir);
+	}
 }
 
 /* By how much the clock was set back while the run went on. */

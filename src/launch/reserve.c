@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "format/janitor.h"
 #include "format/placeholder.h"
+#include "git/put_aside.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
 #include "sys/calls.h"
@@ -27,6 +28,8 @@
 struct reserved_name {
 	int dir_fd; /* the plan's */
 	const struct dir_lock *lock;
+	const char *text; /* of a file, NULL = a socket; the plan's */
+	bool is_dir;
 	bool is_made; /* by us, not found */
 	bool is_held; /* reserved, and not removed yet */
 	char name[JANITOR_NAME_MAX];
@@ -38,7 +41,7 @@ static const struct timespec mark[2] = {
 };
 
 /* What stands in for a missing file must say the same. */
-static bool has_text(const struct reserved_name *name, const char *text)
+static bool has_text(const struct reserved_name *name)
 {
 	char found[PLACEHOLDER_BYTES_MAX + 1];
 	int fd = sys_openat(name->dir_fd, name->name,
@@ -47,30 +50,47 @@ static bool has_text(const struct reserved_name *name, const char *text)
 
 	if (fd >= 0)
 		close(fd);
-	return n == (ssize_t)strlen(text) && memcmp(found, text, (size_t)n) == 0;
+	return n == (ssize_t)strlen(name->text) && memcmp(found, name->text, (size_t)n) == 0;
 }
 
 /* Is it the placeholder of another run, one that has ended or goes on? */
-static bool is_reserved(const struct reserved_name *name, const char *text)
+static bool is_reserved(const struct reserved_name *name)
 {
 	struct stat st;
 
-	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_placeholder(&st))
+	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !is_placeholder(name->dir_fd, name->name, &st))
 		return false;
-	return text ? S_ISREG(st.st_mode) && has_text(name, text) : S_ISSOCK(st.st_mode);
+	if (name->is_dir)
+		return S_ISDIR(st.st_mode);
+	return name->text ? S_ISREG(st.st_mode) && has_text(name) : S_ISSOCK(st.st_mode);
 }
 
-static int create(const struct reserved_name *name, const char *text)
+bool reserve_is_placeholder(const struct plan_reserved *from)
+{
+	struct reserved_name name = { .dir_fd = from->dir_fd,
+				      .text = from->text,
+				      .is_dir = from->is_dir };
+
+	if (strlen(from->name) >= sizeof(name.name))
+		return false;
+	memcpy(name.name, from->name, strlen(from->name) + 1);
+	return is_reserved(&name);
+}
+
+static int create(const struct reserved_name *name)
 {
 	int fd, r;
 
-	if (!text)
+	if (name->is_dir)
+		return sys_mkdirat(name->dir_fd, name->name, PLACEHOLDER_DIR_MODE);
+	if (!name->text)
 		return sys_mknodat(name->dir_fd, name->name, S_IFSOCK | PLACEHOLDER_MODE);
 	fd = sys_openat(name->dir_fd, name->name,
 			O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PLACEHOLDER_MODE);
 	if (fd < 0)
 		return fd;
-	r = (int)sys_write(fd, text, strlen(text));
+	r = (int)sys_write(fd, name->text, strlen(name->text));
 	close(fd);
 	if (r >= 0)
 		return 0;
@@ -78,19 +98,30 @@ static int create(const struct reserved_name *name, const char *text)
 	return r;
 }
 
-/* Reserves the name, possibly together with other runs. */
-static int reserve(struct reserved_name *name, const char *text)
+/* A second name of a socket costs much less than a second socket. */
+static bool is_linked(const struct reserved_name *name, const struct reserved_name *like)
 {
+	return like && !name->is_dir && !name->text && name->lock == like->lock &&
+	       linkat(like->dir_fd, like->name, name->dir_fd, name->name, 0) == 0;
+}
+
+/* Reserves the name, possibly together with other runs. @like: a socket that was made, or NULL. */
+static int reserve(struct reserved_name *name, const struct reserved_name *like)
+{
+	if (is_linked(name, like)) {
+		name->is_made = name->is_held = true;
+		return 0;
+	}
 	for (int i = 0; i < TRIES; i++) {
-		int r = create(name, text);
+		int r = create(name);
 
 		if (r == 0 && utimensat(name->dir_fd, name->name, mark, AT_SYMLINK_NOFOLLOW) < 0) {
 			r = -errno;
-			unlinkat(name->dir_fd, name->name, 0);
+			unlinkat(name->dir_fd, name->name, name->is_dir ? AT_REMOVEDIR : 0);
 			return r;
 		}
 		name->is_made = r == 0;
-		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name, text));
+		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name));
 		if (name->is_held)
 			return 0;
 		if (r != -EEXIST)
@@ -101,16 +132,31 @@ static int reserve(struct reserved_name *name, const char *text)
 	return -EEXIST;
 }
 
+/* The kernel removes no directory that has something in it: the host uses it, and it is the host's
+ * from now on. */
+static void remove_dir(const struct reserved_name *name, const struct stat *st)
+{
+	int r = unlinkat(name->dir_fd, name->name, AT_REMOVEDIR);
+
+	if (r < 0 && (st->st_mode & S_ISVTX))
+		r = fchmodat(name->dir_fd, name->name, st->st_mode & 0777, 0);
+	(void)r; /* what cannot be changed stays as it is */
+}
+
 /* While another run reserves names here, too, they stay: that run removes them. */
 static void remove_placeholder(struct reserved_name *name)
 {
 	struct stat st;
 
-	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    is_placeholder(&st) &&
-	    (name->is_made || st.st_uid == geteuid() || name->lock->shared_fd >= 0))
-		unlinkat(name->dir_fd, name->name, 0);
 	name->is_held = false;
+	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !(name->is_made || st.st_uid == geteuid() || name->lock->shared_fd >= 0))
+		return;
+	/* One that we made may be on a file system that keeps no such bit. */
+	if (S_ISDIR(st.st_mode) && (name->is_made || placeholder_is_marked(&st)))
+		remove_dir(name, &st);
+	else if (is_placeholder(name->dir_fd, name->name, &st))
+		(void)unlinkat(name->dir_fd, name->name, 0);
 }
 
 /* The index of @lock among those of the run. */
@@ -122,6 +168,8 @@ static size_t dir_of(const struct locks *locks, const struct dir_lock *lock)
 static void list_names(const struct locks *locks, const struct reserved *reserved,
 		       struct janitor_order *ret, int *fds)
 {
+	/* Not by the janitor's clock, which may be late on a busy machine. */
+	ret->since = locks->started_at.tv_sec - 1;
 	ret->n_names = (uint32_t)reserved->n;
 	ret->n_dirs = (uint32_t)locks->n;
 	for (size_t i = 0; i < locks->n; i++) {
@@ -159,7 +207,8 @@ static int start_janitor(struct cordon_launcher *l, const struct locks *locks,
 	r = spawn_send(reserved->janitor.ctl_fd, &order, fds,
 		       (unsigned)(JANITOR_FDS + 2 * locks->n));
 	if (r == 0)
-		r = (int)sys_write(reserved->janitor.ctl_fd, names, sizeof(*names));
+		r = (int)sys_write(reserved->janitor.ctl_fd, names,
+				   JANITOR_ORDER_BYTES(names->n_names));
 	free(names);
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot tell the janitor its names")
 		     : 0;
@@ -175,9 +224,18 @@ static int refuse(const struct plan_reserved *from, int error, struct cordon_err
 	return r;
 }
 
+/* Another run may have begun to hold the directory that the plan found: names that we reserve in it
+ * would keep that run from removing it. */
+static bool is_placeholder_by_now(int dir_fd)
+{
+	struct stat st;
+
+	return fstat(dir_fd, &st) == 0 && placeholder_is_marked(&st);
+}
+
 /* The locks come first: while a run has one, no other removes a placeholder. */
-static int take_locks(struct locks *locks, const struct plan *plan, struct reserved *ret,
-		      struct cordon_error *err)
+static int take_locks(struct locks *locks, const struct plan *plan, bool may_plan_again,
+		      struct reserved *ret, struct cordon_error *err)
 {
 	for (size_t i = 0; i < plan->n_reserved; i++) {
 		const struct plan_reserved *from = &plan->reserved[i];
@@ -188,7 +246,16 @@ static int take_locks(struct locks *locks, const struct plan *plan, struct reser
 			return refuse(from, ENAMETOOLONG, err);
 		memcpy(name->name, from->name, strlen(from->name) + 1);
 		name->dir_fd = from->dir_fd;
+		name->text = from->text;
+		name->is_dir = from->is_dir;
+		if (i > 0 && name->dir_fd == name[-1].dir_fd) {
+			name->lock = name[-1].lock;
+			ret->n = i + 1;
+			continue;
+		}
 		r = locks_take(locks, name->dir_fd, &name->lock);
+		if (r == 0 && may_plan_again && is_placeholder_by_now(name->dir_fd))
+			r = -EEXIST;
 		if (r < 0)
 			return refuse(from, -r, err);
 		ret->n = i + 1;
@@ -196,8 +263,50 @@ static int take_locks(struct locks *locks, const struct plan *plan, struct reser
 	return 0;
 }
 
+/* The janitor keeps the directories open until they are removed, so that we need not wait until
+ * their blocks are free again. */
+static void share_dirs(const struct reserved *reserved)
+{
+	int fds[JANITOR_NAMES_MAX];
+	unsigned n = 0;
+
+	for (size_t i = 0; i < reserved->n; i++) {
+		const struct reserved_name *name = &reserved->v[i];
+
+		if (!name->is_dir || !name->is_made)
+			continue;
+		fds[n] = openat(name->dir_fd, name->name,
+				O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fds[n] >= 0)
+			n++;
+	}
+	if (n > 0)
+		(void)send_with_fds(reserved->janitor.ctl_fd, "", 1, fds, n);
+	for (unsigned i = 0; i < n; i++)
+		close(fds[i]);
+}
+
+static int make_placeholders(const struct plan *plan, struct reserved *reserved,
+			     struct cordon_error *err)
+{
+	const struct reserved_name *socket = NULL;
+
+	for (size_t i = 0; i < plan->n_reserved; i++) {
+		struct reserved_name *name = &reserved->v[i];
+		int r = reserve(name, socket);
+
+		if (r < 0)
+			return refuse(&plan->reserved[i], -r, err);
+		if (name->is_made && !name->is_dir && !name->text)
+			socket = name;
+	}
+	share_dirs(reserved);
+	return 0;
+}
+
 int reserve_names(struct cordon_launcher *l, struct locks *locks, const struct plan *plan,
-		  int init_pid_fd, struct reserved *ret, struct cordon_error *err)
+		  int init_pid_fd, bool may_plan_again, struct reserved *ret,
+		  struct cordon_error *err)
 {
 	int r;
 
@@ -209,22 +318,38 @@ int reserve_names(struct cordon_launcher *l, struct locks *locks, const struct p
 	ret->v = calloc(plan->n_reserved, sizeof(*ret->v));
 	if (!ret->v)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	r = take_locks(locks, plan, ret, err);
+	r = take_locks(locks, plan, may_plan_again, ret, err);
 	if (r == 0)
 		r = start_janitor(l, locks, ret, init_pid_fd, err);
-	for (size_t i = 0; i < plan->n_reserved && r == 0; i++) {
-		r = reserve(&ret->v[i], plan->reserved[i].text);
-		if (r < 0)
-			r = refuse(&plan->reserved[i], -r, err);
-	}
-	return r;
+	return r < 0 ? r : make_placeholders(plan, ret, err);
+}
+
+/* The names from @first to before @end, which are those of one directory. */
+static void clear_dir(struct reserved_name *names, size_t first, size_t end)
+{
+	struct git_opened dir = { .fd = names[first].dir_fd };
+
+	/* The command may have closed the directory to us. */
+	git_open_dir(&dir);
+	for (size_t i = first; i < end; i++)
+		if (names[i].is_held)
+			remove_placeholder(&names[i]);
+	git_close_dir(&dir);
 }
 
 void reserve_clear(struct reserved *reserved, bool (*is_ours)(const struct dir_lock *lock))
 {
-	for (size_t i = 0; i < reserved->n; i++)
-		if (reserved->v[i].is_held && is_ours(reserved->v[i].lock))
-			remove_placeholder(&reserved->v[i]);
+	const struct reserved_name *v = reserved->v;
+	size_t end;
+
+	for (size_t first = 0; first < reserved->n; first = end) {
+		bool is_held = false;
+
+		for (end = first; end < reserved->n && v[end].dir_fd == v[first].dir_fd; end++)
+			is_held |= v[end].is_held;
+		if (is_held && is_ours(v[first].lock))
+			clear_dir(reserved->v, first, end);
+	}
 }
 
 void reserve_release(struct cordon_launcher *l, struct reserved *reserved)

@@ -113,12 +113,16 @@ static void reused_error(const char *path, const struct control_report *rep,
 			     "remove that, or take another private directory");
 }
 
+static const struct plan_op *plan_op_of_step(const struct plan_header *h, uint32_t step)
+{
+	if (step < STEP_PLAN_FIRST || step - STEP_PLAN_FIRST >= h->n_ops)
+		return NULL;
+	return &plan_ops(h)[step - STEP_PLAN_FIRST];
+}
+
 const struct plan_op *report_plan_op(const struct plan_header *h, const struct control_report *rep)
 {
-	if (rep->stage != STAGE_MOUNTS || rep->op < STEP_PLAN_FIRST ||
-	    rep->op - STEP_PLAN_FIRST >= h->n_ops)
-		return NULL;
-	return &plan_ops(h)[rep->op - STEP_PLAN_FIRST];
+	return rep->stage == STAGE_MOUNTS ? plan_op_of_step(h, rep->op) : NULL;
 }
 
 static void step_error(const struct plan_header *h, const struct control_report *rep,
@@ -148,6 +152,31 @@ static bool is_step(const struct control_report *rep, uint32_t stage, uint32_t s
 	return rep->stage == stage && rep->op == step;
 }
 
+void result_uncovered_error(const struct plan *plan, const struct control_report *rep,
+			    struct cordon_error *err)
+{
+	const struct plan_header *h = plan->block;
+	const struct plan_op *op = plan_op_of_step(h, rep->uncovered);
+
+	if (op)
+		cordon_err(
+			err, CORDON_E_SETUP, 0,
+			"'%s' was replaced on the host during the run, so that the command could "
+			"%s it%s",
+			plan_string(h, op->dst), op->type == PLAN_OP_MASK ? "read" : "change",
+			rep->type == CONTROL_FAILED ? "; the command was ended" : "");
+	else
+		cordon_err(err, CORDON_E_SETUP, 0,
+			   "a denied or protected name was replaced on the host, or a grant's "
+			   "place in the private directory, during the run; the command was "
+			   "ended");
+	cordon_err_hint(err, op && op->type != PLAN_OP_MASK
+				     ? "look at it before you use it; leave it alone while a run "
+				       "goes on"
+				     : "leave those files alone until the run is over, then try "
+				       "again");
+}
+
 void result_stage_error(const struct plan *plan, const struct control_report *rep,
 			struct cordon_error *err)
 {
@@ -156,12 +185,7 @@ void result_stage_error(const struct plan *plan, const struct control_report *re
 	if (is_step(rep, STAGE_EXEC, STEP_EXEC_EXECVE)) {
 		exec_error(plan, rep, err);
 	} else if (is_step(rep, STAGE_MOUNTS, STEP_MOUNTS_UNCOVERED)) {
-		cordon_err(err, CORDON_E_SETUP, 0,
-			   "a denied or protected name was replaced on the host, or a grant's "
-			   "place in the private directory, during the run; the command was "
-			   "ended");
-		cordon_err_hint(err, "leave those files alone until the run is over, then try "
-				     "again");
+		result_uncovered_error(plan, rep, err);
 	} else if (is_step(rep, STAGE_MOUNTS, STEP_MOUNTS_CWD)) {
 		cordon_err(err, CORDON_E_PATH, rep->sys_errno, "cannot start in '%s'",
 			   plan_string(h, h->cwd));
@@ -213,9 +237,14 @@ static int ending_kind(const struct cordon_run *run)
 
 static void fill_ending(struct cordon_result *res, int kind)
 {
+	int ended_itself = res->exit_code >= 0 || (res->signal && res->signal != SIGKILL);
+
 	if (kind == CORDON_KIND_NONE)
 		return;
 	res->kind = kind;
+	/* A server that was asked to end and did has its own word for how that went. */
+	if (kind == CORDON_KIND_CANCELLED && ended_itself)
+		return;
 	res->status = kind == CORDON_KIND_TIMEOUT || kind == CORDON_KIND_CPU_TIME ? STATUS_TIMEOUT
 										  : STATUS_KILLED;
 	if (res->exit_code < 0 && !res->signal)
@@ -229,12 +258,28 @@ static void fill_failed(struct cordon_run *run)
 	/* The gateway's error is more exact than init's. */
 	if (run->report.stage != STAGE_NET || !gateway_error(run, &res->error))
 		result_stage_error(run->plan, &run->report, &res->error);
+	if (is_step(&run->report, STAGE_MOUNTS, STEP_MOUNTS_UNCOVERED))
+		covers_error(run, &res->error);
 	res->kind = CORDON_KIND_SANDBOX_ERROR;
 	res->status = 125;
 	if (is_step(&run->report, STAGE_EXEC, STEP_EXEC_EXECVE)) {
 		res->kind = CORDON_KIND_SPAWN_FAILED;
 		res->status = res->error.code == CORDON_E_NOT_FOUND ? 127 : 126;
 	}
+}
+
+/* A shell, env and their like end so when they do not find a program. */
+#define STATUS_NOT_FOUND 127
+
+static void tell_late_notes(struct cordon_run *run)
+{
+	const char *const *notes = run->plan->late_notes;
+
+	if (run->result.kind != CORDON_KIND_EXITED || run->result.exit_code != STATUS_NOT_FOUND)
+		return;
+	for (; notes && *notes; notes++)
+		run_add_note(run, *notes);
+	run->plan->late_notes = NULL;
 }
 
 static void fill_kind(struct cordon_run *run)
@@ -255,6 +300,7 @@ static void fill_kind(struct cordon_run *run)
 		if (res->kind == CORDON_KIND_EXITED && run->plan->limits.output_end &&
 		    (run->out.truncated || run->err.truncated))
 			fill_ending(res, CORDON_KIND_OUTPUT);
+		tell_late_notes(run);
 	} else if (run->out_of_memory) {
 		fill_ending(res, CORDON_KIND_MEMORY);
 	} else if (run->ending) {
@@ -323,22 +369,33 @@ void result_deny(struct cordon_run *run, const struct cordon_denial *denial)
 		run->denials = v;
 		run->cap_denials = cap;
 	}
-	run->denials[res->n_denials++] = *denial;
+	run->denials[res->n_denials] = *denial;
+	if (!denial->how)
+		run->denials[res->n_denials].how = "enforced";
+	res->n_denials++;
 	res->denials = run->denials;
 }
 
-static void deny_limit(struct cordon_run *run, const char *what, const char *rule,
-		       const char *target, const char *fix)
+/* @is_seen: 0 = it may have been reached. */
+static void deny_refusal(struct cordon_run *run, const char *what, const char *rule,
+			 const char *target, const char *fix, int is_seen)
 {
 	const struct cordon_denial denial = {
 		.what = what,
 		.rule = rule,
 		.target = target,
 		.fix = fix,
+		.how = is_seen ? "enforced" : "observed",
 	};
 
 	if (target && fix)
 		result_deny(run, &denial);
+}
+
+static void deny_limit(struct cordon_run *run, const char *what, const char *rule,
+		       const char *target, const char *fix)
+{
+	deny_refusal(run, what, rule, target, fix, 1);
 }
 
 #define GROWN_TEXT                                                                                 \
@@ -390,16 +447,18 @@ static void deny_refused(struct cordon_run *run)
 	struct arena *a = &run->arena;
 
 	if (procs || (hits & CONTROL_HIT_MAYBE_PROCS && failed))
-		deny_limit(run, "procs", "limits.procs",
-			   arena_printf(a, "%ju tasks%s", (uintmax_t)l->procs, procs ? "" : MAYBE),
-			   arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2));
+		deny_refusal(
+			run, "procs", "limits.procs",
+			arena_printf(a, "%ju tasks%s", (uintmax_t)l->procs, procs ? "" : MAYBE),
+			arena_printf(a, "-P %ju", (uintmax_t)l->procs * 2), procs);
 	if (disk || (hits & CONTROL_HIT_MAYBE_DISK && failed))
-		deny_limit(run, "disk", "limits.disk",
-			   arena_printf(a, "%s in private directories%s",
-					units_format_size((int64_t)l->disk_bytes, size),
-					disk ? "" : MAYBE),
-			   arena_printf(a, "--disk %s",
-					units_format_size((int64_t)l->disk_bytes * 2, more)));
+		deny_refusal(run, "disk", "limits.disk",
+			     arena_printf(a, "%s in private directories%s",
+					  units_format_size((int64_t)l->disk_bytes, size),
+					  disk ? "" : MAYBE),
+			     arena_printf(a, "--disk %s",
+					  units_format_size((int64_t)l->disk_bytes * 2, more)),
+			     disk);
 }
 
 /* Limits that were reached, and what would have been enough. */
@@ -435,6 +494,29 @@ static void fill_limits(struct cordon_run *run)
 			   arena_strdup(a, units_format_size(l->file_size_bytes, size)),
 			   arena_printf(a, "--file-size %s",
 					units_format_size(l->file_size_bytes * 2, more)));
+}
+
+/* The guest chose the name: init cut it, and it is not changed here. */
+static void fill_lost(struct cordon_run *run)
+{
+	const struct control_lost *told = run->lost;
+	struct cordon_lost_files *lost;
+
+	if (!told)
+		return;
+	lost = arena_alloc(&run->arena, sizeof(*lost));
+	if (!lost)
+		return;
+	*lost = (struct cordon_lost_files){
+		.home = told->home,
+		.tmp = told->tmp,
+		.has_more = told->has_more != 0,
+		.is_example_tmp = told->is_tmp != 0,
+	};
+	if (told->example[0])
+		lost->example =
+			arena_strndup(&run->arena, told->example, sizeof(told->example) - 1);
+	run->result.lost_files = lost;
 }
 
 static void fill_output(struct relay *relay, struct cordon_output *out)
@@ -476,6 +558,8 @@ void result_fill(struct cordon_run *run)
 		res->limits = run->plan->enforced;
 		res->n_limits = run->plan->n_enforced;
 		fill_limits(run);
+		fill_lost(run);
 		gateway_account(run);
+		said_account(run);
 	}
 }

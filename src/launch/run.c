@@ -85,29 +85,67 @@ static void end_tree(struct cordon_run *run, int kind)
 		end_by_force(run);
 }
 
+/* Without memory the names go untold. */
+static void keep_asked(struct cordon_run *run, const struct control_asked *asked)
+{
+	if (!run->asked)
+		run->asked = arena_alloc(&run->arena, sizeof(*asked));
+	if (run->asked)
+		*run->asked = *asked;
+}
+
+static void keep_lost(struct cordon_run *run, const struct control_lost *lost)
+{
+	if (!run->lost)
+		run->lost = arena_alloc(&run->arena, sizeof(*lost));
+	if (run->lost)
+		*run->lost = *lost;
+}
+
 /* One report: 1 there may be more, 0 none. */
 static int read_one_report(struct cordon_run *run)
 {
-	struct control_report report;
+	union control_message message;
 	int fd, r;
 
 	if (run->reported || run->spawned.ctl_fd < 0)
 		return 0;
-	r = spawn_receive(run->spawned.ctl_fd, &report, &fd);
+	r = spawn_receive(run->spawned.ctl_fd, &message, &fd);
 	if (r < 0)
 		/* Init ends without a report: its pidfd tells when the tree is gone. */
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
 	if (r <= 0)
 		return 0;
-	if (report.type == CONTROL_TERMINAL) {
+	if (message.type == CONTROL_TERMINAL) {
 		run->terminal_error = terminal_attach(run, fd);
 		return 1;
 	}
 	if (fd >= 0)
 		close(fd);
-	run->report = report;
-	run->reported = report.type != CONTROL_ORPHANED;
-	run->orphaning = report.type == CONTROL_ORPHANED;
+	if (message.type == CONTROL_STOPPED) {
+		/* We may have continued it before init could tell. */
+		run->is_stopped = message.report.n_continued == run->n_continued;
+		return 1;
+	}
+	if (message.type == CONTROL_ASKED) {
+		keep_asked(run, &message.asked);
+		return 1;
+	}
+	if (message.type == CONTROL_LOST) {
+		keep_lost(run, &message.lost);
+		return 1;
+	}
+	if (message.type == CONTROL_UNCOVERED) {
+		covers_begin(run, message.report.uncovered);
+		return 1;
+	}
+	if (message.type == CONTROL_BARE) {
+		covers_lost(run, message.report.uncovered);
+		return 1;
+	}
+	run->report = message.report;
+	run->reported = message.type != CONTROL_ORPHANED;
+	run->orphaning = message.type == CONTROL_ORPHANED;
 	return 0;
 }
 
@@ -234,6 +272,8 @@ static void finish(struct cordon_run *run)
 {
 	run->over = 1;
 	reserve_clear(&run->reserved, locks_is_alone);
+	absent_names_check(run);
+	covers_end(run);
 	repositories_check(run);
 	run_unlock(run);
 	if (run->scratch) {
@@ -290,6 +330,7 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	read_report(run);
 	if (!run->reported)
 		check_init(run);
+	covers_process(run);
 	check_clock(run);
 	gateway_check(run);
 	if (tree_is_gone(run)) {
@@ -370,8 +411,13 @@ int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *e
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&run->lock);
-	if (!run->over && !tree_is_gone(run))
+	if (!run->over && !tree_is_gone(run)) {
 		r = spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+		if (signal == SIGCONT && r >= 0) {
+			run->n_continued++;
+			run->is_stopped = 0;
+		}
+	}
 	pthread_mutex_unlock(&run->lock);
 	if (r < 0 && r != -EPIPE)
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot send signal %d", signal);
@@ -440,8 +486,10 @@ void cordon_run_free(struct cordon_run *run)
 	}
 	run_unlock(run);
 	git_snapshot_free(run->repositories);
+	covers_done(run);
 	workspace_end(run, false);
 	private_close(&run->private_dir);
+	code_dir_close(&run->code);
 	free(run->workspace.changes);
 	if (run->scratch)
 		scratch_remove(run->scratch_parent_fd, run->scratch);

@@ -14,6 +14,7 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
+#include "probe/probe.h"
 #include "workspace/tree/dents.h"
 #include "workspace/tree/tree.h"
 
@@ -61,8 +62,12 @@ int scratch_make(const char *path, int parent_fd, struct cordon_error *err)
 	int dir, r = 0;
 
 	/* Fails if it exists, also as a link: another user cannot have prepared it. */
-	if (mkdirat(parent_fd, name, 0700) < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", path);
+	if (mkdirat(parent_fd, name, 0700) < 0) {
+		cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", path);
+		if (probe_has_filter() && probe_is_in_cordon())
+			cordon_err_hint(err, "Cordon cannot run inside one of its own sandboxes");
+		return -CORDON_E_SYSTEM;
+	}
 	dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0 || mkdirat(dir, "home", 0700) < 0 || mkdirat(dir, "tmp", 0700) < 0)
 		r = cordon_err(err, CORDON_E_SYSTEM, errno, "cannot prepare '%s'", path);

@@ -22,7 +22,8 @@ static const struct {
 	[SPAWN_NAMESPACES] = { { INIT_ROLE_NAMESPACES, 0 }, CLONE_NEWUSER | CLONE_NEWPID },
 	[SPAWN_LANDLOCK] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
 	[SPAWN_KEEPER] = { { INIT_ROLE_KEEPER, 0 }, CLONE_NEWUSER },
-	[SPAWN_JANITOR] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
+	[SPAWN_JANITOR] = { { INIT_ROLE_JANITOR, 0 }, 0 },
+	[SPAWN_COVER] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
 };
 
 bool error_is_transient(int error)
@@ -35,7 +36,8 @@ static int clone_error(enum spawn_role role, int error, struct cordon_error *err
 {
 	int r;
 
-	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR || error_is_transient(error))
+	if (role == SPAWN_LANDLOCK || role == SPAWN_JANITOR || role == SPAWN_COVER ||
+	    error_is_transient(error))
 		return cordon_err(err, CORDON_E_SYSTEM, error, "cannot start the init process");
 	r = cordon_err(err, CORDON_E_UNSUPPORTED, error, "cannot create a user namespace");
 	cordon_err_hint(err, "%s",
@@ -165,7 +167,14 @@ int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, un
 	return send_with_fds(ctl_fd, order, sizeof(*order), fds, n_fds);
 }
 
-int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd)
+static size_t message_size(uint32_t type)
+{
+	if (type == CONTROL_ASKED)
+		return sizeof(struct control_asked);
+	return type == CONTROL_LOST ? sizeof(struct control_lost) : sizeof(struct control_report);
+}
+
+int spawn_receive(int ctl_fd, union control_message *ret, int *ret_fd)
 {
 	union {
 		char space[CMSG_SPACE(sizeof(int))];
@@ -186,7 +195,7 @@ int spawn_receive(int ctl_fd, struct control_report *ret, int *ret_fd)
 	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
 	    header->cmsg_len == CMSG_LEN(sizeof(int)))
 		memcpy(ret_fd, CMSG_DATA(header), sizeof(int));
-	if (n == (ssize_t)sizeof(*ret))
+	if (n >= (ssize_t)sizeof(ret->type) && (size_t)n == message_size(ret->type))
 		return 1;
 	if (*ret_fd >= 0)
 		close(*ret_fd);
@@ -302,18 +311,37 @@ static int give_ids(const struct spawned *s, const struct plan_header *header,
 int spawn_deliver_common(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
 			 struct cordon_error *err)
 {
-	const struct control_order order = { .type = CONTROL_COMMON };
+	struct control_order order = { .type = CONTROL_COMMON };
 	int fds[2] = { -1, l->self_fd }, r = give_ids(s, plan->block, err);
 
 	if (r < 0)
 		return r;
+#ifdef CORDON_FAULT_INJECTION
+	fault_init_order(&order.fault_countdown, &order.fault_errno);
+#endif
 	fds[0] = make_plan_fd(plan, err);
 	if (fds[0] < 0)
 		return fds[0];
 	r = spawn_send(s->ctl_fd, &order, fds, 2);
 	close(fds[0]);
+	/* As in spawn_deliver(): its report waits. */
+	if (is_gone(r))
+		return 0;
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the common steps")
 		     : 0;
+}
+
+int spawn_deliver_cover(struct spawned *s, const struct plan *plan, int init_pid_fd,
+			struct cordon_error *err)
+{
+	const struct control_order order = { .type = CONTROL_COVER };
+	int fds[2] = { make_plan_fd(plan, err), init_pid_fd }, r;
+
+	if (fds[0] < 0)
+		return fds[0];
+	r = spawn_send(s->ctl_fd, &order, fds, 2);
+	close(fds[0]);
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the plan") : 0;
 }
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
@@ -328,11 +356,17 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	order->type = CONTROL_PLAN;
 	if (header->flags & PLAN_TERMINAL) {
 		order->flags |= CONTROL_NO_STDIO;
-		fds[1] = l->self_fd;
-		shared = 2;
+		shared = 1;
+		if (stdio[2] >= 0) {
+			order->flags |= CONTROL_STDERR;
+			fds[shared++] = stdio[2];
+		}
+		fds[shared++] = l->self_fd;
 	}
 	if (flags & DELIVER_KEEP_ORPHANS)
 		order->flags |= CONTROL_KEEP_ORPHANS;
+	if (flags & DELIVER_WAIT)
+		order->flags |= CONTROL_WAIT;
 	if (flags & DELIVER_MAPS)
 		r = give_ids(s, plan->block, err);
 	if (r < 0)
@@ -373,4 +407,15 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	if (r < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the plan");
 	return plan->n_mount_fds ? send_mounts(l, s, plan, err) : 0;
+}
+
+int spawn_go(const struct spawned *s, struct cordon_error *err)
+{
+	const struct control_order order = { .type = CONTROL_GO };
+	int r = spawn_send(s->ctl_fd, &order, NULL, 0);
+
+	/* As in spawn_deliver(): its report waits. */
+	if (is_gone(r))
+		return 0;
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot start the command") : 0;
 }

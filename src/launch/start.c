@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "format/steps.h"
+#include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
 #include "plan/plan_read.h"
@@ -62,6 +63,7 @@ static int keep_inputs(struct cordon_run *run, const struct cordon_policy *polic
 	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0) ||
 	    (o->state_dir && copy_string(&run->arena, &o->state_dir) < 0) ||
 	    (o->private_dir && copy_string(&run->arena, &o->private_dir) < 0) ||
+	    (o->code_dir && copy_string(&run->arena, &o->code_dir) < 0) ||
 	    (o->workspace_name && copy_string(&run->arena, &o->workspace_name) < 0) ||
 	    (o->workspace_from && copy_string(&run->arena, &o->workspace_from) < 0))
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
@@ -122,7 +124,7 @@ static int open_locks(struct cordon_run *run, struct plan_input *input, struct c
 }
 
 /* A plan that was made without knowing where the locks are may show them to the command. */
-static int reserve_planned(struct cordon_run *run, struct plan_input *input,
+static int reserve_planned(struct cordon_run *run, struct plan_input *input, bool may_plan_again,
 			   struct cordon_error *err)
 {
 	int r = 0;
@@ -132,7 +134,31 @@ static int reserve_planned(struct cordon_run *run, struct plan_input *input,
 		return r < 0 ? r : cordon_err(err, CORDON_E_STATE, 0, "the locks have been made");
 	}
 	return reserve_names(run->launcher, run->locks, run->plan, run->spawned.pid_fd,
-			     &run->reserved, err);
+			     may_plan_again, &run->reserved, err);
+}
+
+/* Init takes the common steps while we plan the rest, reserve names and read repositories. */
+static int send_ahead(void *ctx, const struct plan *common, struct cordon_error *err)
+{
+	struct cordon_run *run = ctx;
+	int r;
+
+	if (run->spawned.pid_fd < 0) /* a parked init has taken its own */
+		return 0;
+	r = spawn_deliver_common(run->launcher, &run->spawned, common, err);
+	run->is_parked = r == 0;
+	return r;
+}
+
+/* The next plan may have other common steps than the one that init was told. */
+static void park_again(struct cordon_run *run)
+{
+	if (!run->is_parked)
+		return;
+	run->parked.spawned = run->spawned;
+	run->parked.plan = TAKE_PTR(run->plan);
+	run->spawned = (struct spawned)SPAWNED_INIT;
+	run->is_parked = 0;
 }
 
 /* Builds the plan and reserves its names; again if one of them was created meanwhile. */
@@ -148,8 +174,12 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 		.tmpdir = run->scratch,
 		.workspace = workspace_plan(run),
 		.private_dir = private_plan(&run->private_dir),
+		.code = run->code.fd >= 0 ? &run->code : NULL,
 		.proxy_port = run->gateway.proxy_port,
 		.may_be_nobody = level == PLAN_LEVEL_LANDLOCK && probe_can_drop_root(),
+		/* It costs 30 us, so only where much is left to do. */
+		.common_is_known = policy->fs_write.n > 0 || policy->workspace ? send_ahead : NULL,
+		.ctx = run,
 	};
 	int r = 0;
 
@@ -173,15 +203,16 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 		if (run->spawned.pid_fd < 0)
 			r = take_parked(run, policy, err);
 		if (r == 0)
-			r = reserve_planned(run, &input, err);
+			r = reserve_planned(run, &input, i + 1 < PLAN_TRIES, err);
 		if (r != -CORDON_E_STATE)
-			return r < 0 ? r : repositories_note(run, err);
+			return r;
 		reserve_release(run->launcher, &run->reserved);
+		park_again(run);
 	}
 	return r;
 }
 
-static int stream_fits(const struct cordon_run_options *o, int i, int mode)
+static int stream_fits(int i, int mode)
 {
 	switch (i) {
 	case 0:
@@ -190,9 +221,15 @@ static int stream_fits(const struct cordon_run_options *o, int i, int mode)
 	case 1:
 		return mode != CORDON_STREAM_DATA && mode != CORDON_STREAM_JOIN;
 	default:
-		return o->terminal ? mode == CORDON_STREAM_NULL || mode == CORDON_STREAM_JOIN
-				   : mode != CORDON_STREAM_DATA;
+		return mode != CORDON_STREAM_DATA;
 	}
+}
+
+/* Whether stream @i is the command's terminal and no pipe. */
+static int is_on_terminal(const struct cordon_run_options *o, int i)
+{
+	return o->terminal &&
+	       (i < 2 || o->err.mode == CORDON_STREAM_NULL || o->err.mode == CORDON_STREAM_JOIN);
 }
 
 static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_error *err)
@@ -205,22 +242,28 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 		int64_t limit = run->plan->limits.output_bytes;
 		int r, mode = streams[i]->mode;
 
-		if (!stream_fits(o, i, mode))
+		if (!stream_fits(i, mode))
 			return cordon_err(err, CORDON_E_USAGE, 0, "stream %d cannot have mode %d",
 					  i, mode);
 		if (limit < 0 && mode == CORDON_STREAM_CAPTURE)
 			limit = DEFAULT_CAPTURE_BYTES;
 		if (i == 1 && limit < 0 && run->plan->limits.output_end) {
 			cordon_err(err, CORDON_E_POLICY, 0,
-				   "limits.output_end without limits.output has no meaning");
-			return cordon_err_hint(err, "say how much: --max-output SIZE");
+				   "limits.output_end (--end-on-output) needs limits.output "
+				   "(--max-output SIZE)");
+			return -CORDON_E_POLICY;
 		}
 		r = relay_init(relays[i], streams[i], i == 0, limit,
-			       o->terminal ? NULL : &guest_fds[i], err);
+			       is_on_terminal(o, i) ? NULL : &guest_fds[i], err);
 		if (r < 0)
 			return r;
 		if (mode == CORDON_STREAM_JOIN)
 			guest_fds[i] = guest_fds[1];
+	}
+	if (said_is_wanted(run->plan)) {
+		relay_keep_end(&run->err);
+		if (o->terminal || o->err.mode == CORDON_STREAM_JOIN)
+			relay_keep_end(&run->out);
 	}
 	return 0;
 }
@@ -245,6 +288,19 @@ static int monitor(struct cordon_run *run, struct cordon_error *err)
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot monitor the run") : 0;
 }
 
+static bool must_note(const struct cordon_run *run)
+{
+	return run->plan->n_repos > 0;
+}
+
+/* While init builds the view. The command starts only when it is done. */
+static int note_before(struct cordon_run *run, struct cordon_error *err)
+{
+	int r = repositories_note(run, err);
+
+	return r < 0 ? r : covers_note(run, err);
+}
+
 static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon_error *err)
 {
 	const struct plan_limits *l = &run->plan->limits;
@@ -264,7 +320,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 		.rows = run->options.rows,
 		.cols = run->options.cols,
 	};
-	int flags = run->is_parked ? 0 : DELIVER_MAPS;
+	int flags = (run->is_parked ? 0 : DELIVER_MAPS) | (must_note(run) ? DELIVER_WAIT : 0);
 
 	workspace_usage(run, &order.limits);
 	private_usage(run, &order.limits);
@@ -305,6 +361,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = private_begin(run, policy, level, err);
 	if (r == 0)
+		r = code_dir_open(run->options.code_dir, &run->arena, &run->code, err);
+	if (r == 0)
 		r = plan_and_reserve(run, policy, level, err);
 	if (r == 0 && run->scratch)
 		r = give_scratch(run, err);
@@ -319,6 +377,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = gateway_start(run, err);
 	close_guest_ends(guest_fds);
+	if (r == 0)
+		r = note_before(run, err);
 	if (r == 0) {
 		/* Registers the streams, and sends input that is already there. */
 		struct relay *const relays[] = { &run->in, &run->out, &run->err };
@@ -327,6 +387,9 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 		if (r < 0)
 			r = cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the streams");
 	}
+	/* Last: from here on nothing can fail. */
+	if (r == 0 && must_note(run))
+		r = spawn_go(&run->spawned, err);
 	run->notes = run->plan ? run->plan->notes : NULL;
 	return r;
 }
@@ -334,6 +397,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 /* Undoes everything that a try at one level has set up. */
 static void undo_start(struct cordon_run *run)
 {
+	struct relay *const relays[] = { &run->in, &run->out, &run->err };
+
 	if (run->spawned.pid_fd >= 0 && run->epoll_fd >= 0) {
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.ctl_fd, 0, 0);
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->spawned.pid_fd, 0, 0);
@@ -341,25 +406,32 @@ static void undo_start(struct cordon_run *run)
 	if (run->gateway.pid_fd >= 0 && run->epoll_fd >= 0)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->gateway.pid_fd, 0, 0);
 	spawned_done(run->launcher, &run->spawned);
+	run->is_parked = 0;
+	/* They belong to the plan of this try. */
+	covers_done(run);
+	git_snapshot_free(TAKE_PTR(run->repositories));
 	gateway_done(run->launcher, &run->gateway);
-	relay_done(&run->in);
-	relay_done(&run->out);
-	relay_done(&run->err);
+	for (size_t i = 0; i < ARRAY_SIZE(relays); i++) {
+		/* Closing is not enough: the caller has the same file open. */
+		if (run->epoll_fd >= 0)
+			relay_forget(relays[i], run->epoll_fd);
+		relay_done(relays[i]);
+	}
 	run_unlock(run);
 }
 
-static void add_note(struct cordon_run *run, const char *note)
+void run_add_note(struct cordon_run *run, const char *note)
 {
 	size_t n = 0;
 	const char **notes;
 
-	while (run->plan->notes && run->plan->notes[n])
+	while (run->notes && run->notes[n])
 		n++;
 	notes = arena_alloc(&run->arena, (n + 2) * sizeof(*notes));
 	if (!notes)
 		return;
 	if (n)
-		memcpy(notes, run->plan->notes, n * sizeof(*notes));
+		memcpy(notes, run->notes, n * sizeof(*notes));
 	notes[n] = note;
 	run->notes = notes;
 }
@@ -393,7 +465,7 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	run->retry_policy = NULL;
 	r = start_at(run, policy, PLAN_LEVEL_LANDLOCK, err);
 	if (r == 0 && is_auto)
-		add_note(run, LOWER_NOTE);
+		run_add_note(run, LOWER_NOTE);
 	return r;
 }
 
@@ -456,7 +528,7 @@ int start_again(struct cordon_run *run)
 		undo_start(run);
 		return 0;
 	}
-	add_note(run, LOWER_NOTE);
+	run_add_note(run, LOWER_NOTE);
 	return 1;
 }
 
@@ -515,9 +587,11 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->gateway = (struct run_gateway)RUN_GATEWAY_INIT;
 	run->workspace = (struct run_workspace)RUN_WORKSPACE_INIT;
 	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
+	run->code.fd = -1;
 	run->parked = *parked;
 	*parked = (struct parked){ SPAWNED_INIT, NULL };
 	run->reserved.janitor = (struct spawned)SPAWNED_INIT;
+	run->covers.helper = (struct spawned)SPAWNED_INIT;
 	run->epoll_fd = run->timer_fd = run->scratch_parent_fd = -1;
 	run->in.pipe_fd = run->in.peer_fd = run->in.unread_fd = -1;
 	run->out = run->err = run->in;
@@ -556,6 +630,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
 	struct plan_workspace ws = { .dir_fd = -1 };
 	struct run_private private_dir = RUN_PRIVATE_INIT;
+	struct plan_private_dir code = { .fd = -1 };
 	const struct cgroup_home *cgroups;
 	struct arena arena = ARENA_INIT;
 	struct plan *plan;
@@ -587,6 +662,9 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	if (r == 0 && copy.private_dir)
 		r = private_pretend(&input, &arena, &private_dir, err);
 	if (r == 0)
+		r = code_dir_open(copy.code_dir, &arena, &code, err);
+	input.code = code.fd >= 0 ? &code : NULL;
+	if (r == 0)
 		r = plan_build(&input, &plan, err);
 	if (r == 0) {
 		r = plan_to_json(plan, 1, ret, err);
@@ -595,6 +673,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	if (ws.dir_fd >= 0)
 		close(ws.dir_fd);
 	private_close(&private_dir);
+	code_dir_close(&code);
 	arena_done(&arena);
 	return r;
 }

@@ -46,6 +46,16 @@ int terminal_attach(struct cordon_run *run, int master_fd)
 	return 0;
 }
 
+int cordon_run_is_stopped(struct cordon_run *run)
+{
+	int is_stopped;
+
+	pthread_mutex_lock(&run->lock);
+	is_stopped = run->is_stopped && !run->over && !run->reported;
+	pthread_mutex_unlock(&run->lock);
+	return is_stopped;
+}
+
 int cordon_run_resize(struct cordon_run *run, uint16_t rows, uint16_t cols,
 		      struct cordon_error *err)
 {

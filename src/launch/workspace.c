@@ -73,13 +73,17 @@ static int open_base(const struct cordon_run_options *options, const char *typed
 		     struct cordon_error *err)
 {
 	char cwd[PATH_MAX], path[PATH_MAX], link[64];
-	const char *from = options->cwd;
+	const char *from = options->cwd, *rest = typed;
 	ssize_t len;
 	int r;
 
-	if (!from)
-		from = getcwd(cwd, sizeof(cwd)) ? cwd : "/";
-	r = path_normalise(from, typed, path, sizeof(path));
+	if (typed[0] == '~') { /* "~" or "~/...", or the policy would not have it */
+		from = options->home;
+		rest += 1 + strspn(rest + 1, "/");
+	} else if (!from) {
+		from = getcwd(cwd, sizeof(cwd));
+	}
+	r = from ? path_normalise(from, *rest ? rest : ".", path, sizeof(path)) : -ENOENT;
 	if (r < 0)
 		return cordon_err(err, CORDON_E_PATH, -r, "the workspace '%s'", typed);
 	ret->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -107,7 +107,7 @@ int net_publish_parse(const char *text, struct net_publish *ret, const char **re
 	at = behind_last(text, len, ':');
 	port = text_parse_number(text + at, len - at, UINT16_MAX);
 	if (port <= 0) {
-		*ret_why = "has an invalid port inside the sandbox (1 to 65535)";
+		*ret_why = "has an invalid port inside the sandbox; ports are 1 to 65535";
 		return -1;
 	}
 	ret->port = ret->host_port = (uint16_t)port;

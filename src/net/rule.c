@@ -172,6 +172,8 @@ static int explain_host(const char *text, size_t len, const struct refusal *to)
 
 	if (len == 0)
 		return refuse(to, "names no host", "write HOST or HOST:PORT");
+	if (count(text, len, ','))
+		return refuse(to, "names several hosts", "give each of them a rule of its own");
 	if (count(text, len, '*'))
 		return refuse(to, "has a * where it is not allowed", star);
 	if (count(text, len, '[') || count(text, len, ']'))

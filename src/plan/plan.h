@@ -29,6 +29,8 @@
 #include "policy/policy.h"
 #include "probe/probe.h"
 
+struct plan;
+
 struct plan_input {
 	const struct cordon_policy *policy;
 	const struct cordon_run_options *options;
@@ -42,6 +44,7 @@ struct plan_input {
 	bool has_cgroup_cpu; /* ... and the share of the CPUs */
 	const struct plan_workspace *workspace; /* NULL = none */
 	const struct plan_private *private_dir; /* NULL = none */
+	const struct plan_private_dir *code;	/* the run's program; NULL = none */
 	const char *lock_dir;			/* hidden from the command; NULL = none */
 	bool may_be_nobody;  /* level landlock, root: another id can be taken (probe.h) */
 	uint16_t proxy_port; /* level landlock, with a network: the proxy's, on 127.0.0.1; else 0 */
@@ -49,6 +52,11 @@ struct plan_input {
 	 * directory, no environment and no limit of a tree. argv[0], if there is one, is the
 	 * program that runs already. */
 	bool is_self;
+	/* Level namespaces: called as soon as the common steps are known, with a plan of nothing
+	 * else, which lives no longer than the call. An error of it is one of plan_build().
+	 * NULL = no need. */
+	int (*common_is_known)(void *ctx, const struct plan *common, struct cordon_error *err);
+	void *ctx;
 };
 
 /* The directory that the run sees a copy-on-write view of (fs.workspace), and where that is kept.
@@ -63,7 +71,7 @@ struct plan_workspace {
 	bool is_copy;
 };
 
-/* One of the two directories of a private directory. */
+/* One of the two directories of a private directory, or the one with the run's program. */
 struct plan_private_dir {
 	const char *path; /* real */
 	int fd;		  /* O_PATH, borrowed; -1 = it is not there (a plan that is only shown) */
@@ -99,10 +107,11 @@ struct plan_limits {
  * by then, planning has to be repeated.
  */
 struct plan_reserved {
-	int dir_fd;	  /* O_PATH; owned by the plan */
+	int dir_fd;	  /* O_PATH; owned by the plan, and the same for neighbours */
 	const char *name; /* one component */
 	const char *path; /* full path, for messages */
 	const char *text; /* content of the placeholder; NULL = a socket that cannot be opened */
+	bool is_dir;	  /* an empty directory instead */
 };
 
 /* A port of the sandbox's that the host shall reach. The launcher opens the host's side. */
@@ -122,6 +131,9 @@ struct plan {
 	size_t n_mount_fds;
 	struct plan_reserved *reserved;
 	size_t n_reserved;
+	struct plan_reserved
+		*absent; /* protected names that are not held: new ones are put aside */
+	size_t n_absent;
 	struct git_repo
 		*repos; /* for the launcher to look at; its descriptors belong to the plan */
 	size_t n_repos;
@@ -129,10 +141,11 @@ struct plan {
 	 * to the base. */
 	const char **covered;
 	size_t n_covered;
-	const char *cwd;      /* the caller's, for messages; NULL = none */
-	const char **notes;   /* remarks for a terminal, one line each; NULL-terminated */
-	const char **layers;  /* for the receipt; NULL-terminated */
-	const char **missing; /* for the receipt; NULL-terminated */
+	const char *cwd, *home;	 /* the caller's, for messages; NULL = none */
+	const char **notes;	 /* remarks for a terminal, one line each; NULL-terminated */
+	const char **late_notes; /* the same, for a command that did not find a program */
+	const char **layers;	 /* for the receipt; NULL-terminated */
+	const char **missing;	 /* for the receipt; NULL-terminated */
 	struct plan_limits limits;
 	struct cordon_held *enforced;
 	size_t n_enforced;

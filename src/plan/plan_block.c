@@ -95,10 +95,11 @@ static void put_list(struct writer *w, uint32_t off, const char *const *v, size_
 		out[i] = put_string(w, v[i]);
 }
 
-static int fill_header(struct build *b, struct plan_header *h)
+int plan_fill_header(struct build *b)
 {
 	const struct probe_machine *m = b->in->machine;
 	bool namespaces = b->in->level == PLAN_LEVEL_NAMESPACES;
+	struct plan_header *h = &b->header;
 	int r;
 
 	h->magic = PLAN_MAGIC;
@@ -112,9 +113,10 @@ static int fill_header(struct build *b, struct plan_header *h)
 		h->flags |= PLAN_TERMINAL;
 	if (b->in->options->files)
 		h->flags |= PLAN_FILES;
+	if (plan_loses_tmp(b))
+		h->flags |= PLAN_LOSES_TMP;
 	plan_net_header(b, h);
 	h->filter = (uint32_t)plan_choose_filter(b);
-	h->n_mount_fds = (uint32_t)b->n_mount_fds;
 	h->handled_fs = m->landlock_fs;
 	h->handled_net = namespaces ? 0 : m->landlock_net;
 	h->scoped = m->landlock_scoped;
@@ -168,30 +170,30 @@ static const char *workspace_path(const struct build *b)
 	return b->in->level == PLAN_LEVEL_NAMESPACES ? ws->base : ws->dir;
 }
 
-int plan_write_block(struct build *b)
+/* What a block has besides its header and steps. */
+struct content {
+	const char *const *argv, *const *envp; /* NULL-terminated; @n_envp counts */
+	size_t n_envp;
+	const char *exec_path, *start_dir, *workspace, *lost_home;
+};
+
+static int write_block(struct build *b, const struct content *c, void **ret, size_t *ret_size)
 {
 	static const char hostname[] = "cordon";
-	static const char *const nothing[] = { "self", NULL };
-	const char *const *argv = b->in->is_self ? nothing : b->in->options->argv;
-	const char *workspace = workspace_path(b);
-	struct plan_header head = { 0 }, *h;
+	struct plan_header head = b->header, *h;
 	size_t strings = 1, size;
 	struct writer w;
 	int r;
 
-	r = fill_header(b, &head);
-	if (r < 0)
-		return r;
-	if (b->in->is_self)
-		b->program.exec_path = b->start_dir = "/"; /* unused: nothing is executed */
 	for (size_t i = 0; i < b->n_steps; i++)
 		strings += string_size(b->steps[i].dst) + string_size(b->steps[i].src);
-	head.n_argv = (uint32_t)count_strings(argv, &strings);
-	head.n_envp = (uint32_t)b->env.n;
-	for (size_t i = 0; i < b->env.n; i++)
-		strings += string_size(b->env.v[i]);
-	strings += string_size(b->program.exec_path) + string_size(b->start_dir) + sizeof(hostname);
-	strings += string_size(workspace);
+	head.n_mount_fds = (uint32_t)b->n_mount_fds;
+	head.n_argv = (uint32_t)count_strings(c->argv, &strings);
+	head.n_envp = (uint32_t)c->n_envp;
+	for (size_t i = 0; i < c->n_envp; i++)
+		strings += string_size(c->envp[i]);
+	strings += string_size(c->exec_path) + string_size(c->start_dir) + sizeof(hostname);
+	strings += string_size(c->workspace) + string_size(c->lost_home);
 	size = lay_out(b, &head, strings);
 	r = check_sizes(b, size);
 	if (r < 0)
@@ -205,18 +207,52 @@ int plan_write_block(struct build *b)
 	*h = head;
 	h->size = (uint32_t)size;
 	put_steps(b, &w, h);
-	put_list(&w, h->argv_off, argv, h->n_argv);
-	put_list(&w, h->envp_off, b->env.v, h->n_envp);
-	h->exec_path = put_string(&w, b->program.exec_path);
-	h->cwd = put_string(&w, b->start_dir);
-	h->workspace = put_string(&w, workspace);
+	put_list(&w, h->argv_off, c->argv, h->n_argv);
+	put_list(&w, h->envp_off, c->envp, h->n_envp);
+	h->exec_path = put_string(&w, c->exec_path);
+	h->cwd = put_string(&w, c->start_dir);
+	h->workspace = put_string(&w, c->workspace);
+	h->lost_home = put_string(&w, c->lost_home);
 	if (b->in->level == PLAN_LEVEL_NAMESPACES)
 		h->hostname = put_bytes(&w, hostname, sizeof(hostname));
-	b->plan->block = w.block;
-	b->plan->block_size = size;
+	*ret = w.block;
+	*ret_size = size;
 	if (plan_read_check(w.block, size) != 0)
 		return cordon_err(b->err, CORDON_E_STATE, 0,
 				  "the plan does not pass its own check (%d)",
 				  plan_read_check(w.block, size));
 	return 0;
+}
+
+/* Unused: nothing is executed. */
+static const char *const nothing[] = { "none", NULL };
+
+int plan_write_common(struct build *b, struct plan *ret)
+{
+	const struct content content = {
+		.argv = nothing,
+		.exec_path = b->in->options->files ? NULL : "/",
+		.start_dir = "/",
+	};
+
+	return write_block(b, &content, &ret->block, &ret->block_size);
+}
+
+int plan_write_block(struct build *b)
+{
+	struct content content = {
+		.argv = b->in->options->argv,
+		.envp = b->env.v,
+		.n_envp = b->env.n,
+		.exec_path = b->program.exec_path,
+		.start_dir = b->start_dir,
+		.workspace = workspace_path(b),
+		.lost_home = plan_lost_home(b),
+	};
+
+	if (b->in->is_self) {
+		content.argv = nothing;
+		content.exec_path = content.start_dir = "/";
+	}
+	return write_block(b, &content, &b->plan->block, &b->plan->block_size);
 }

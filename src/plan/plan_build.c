@@ -19,17 +19,39 @@ int plan_list_add(struct build *b, struct strlist *list, const char *s)
 	return strlist_add(b->arena, list, s) < 0 ? plan_nomem(b) : 0;
 }
 
-int plan_note(struct build *b, const char *fmt, ...)
+static int add_note(struct build *b, struct strlist *list, const char *fmt, va_list ap)
+	PRINTF_LIKE(3, 0);
+
+static int add_note(struct build *b, struct strlist *list, const char *fmt, va_list ap)
 {
 	char text[PATH_MAX + 256];
 	const char *copy;
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	copy = arena_strdup(b->arena, text);
+	return copy ? plan_list_add(b, list, copy) : plan_nomem(b);
+}
+
+int plan_note(struct build *b, const char *fmt, ...)
+{
 	va_list ap;
+	int r;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	r = add_note(b, &b->notes, fmt, ap);
 	va_end(ap);
-	copy = arena_strdup(b->arena, text);
-	return copy ? plan_list_add(b, &b->notes, copy) : plan_nomem(b);
+	return r;
+}
+
+int plan_late_note(struct build *b, const char *fmt, ...)
+{
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = add_note(b, &b->late_notes, fmt, ap);
+	va_end(ap);
+	return r;
 }
 
 static int add_all(struct build *b, struct strlist *list, const char *const *names, size_t n)
@@ -69,8 +91,9 @@ static int describe(struct build *b)
 		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
 		{ "noexec", !has_namespaces && b->is_commands },
 		{ "tcp", !has_namespaces && abi < 4 },
-		{ "scopes", abi > 0 && abi < 6 && !has_namespaces },
-		{ "truncate", abi > 0 && abi < 3 && !has_namespaces },
+		/* Init sends signals and truncates instead, if there is one. */
+		{ "scopes", abi > 0 && abi < 6 && b->in->is_self },
+		{ "truncate", abi > 0 && abi < 3 && b->in->is_self },
 		{ "ioctl", abi > 0 && abi < 5 && !has_namespaces },
 	};
 
@@ -89,6 +112,11 @@ static int describe(struct build *b)
 	return r;
 }
 
+static bool is_protected(const struct cordon_policy *p)
+{
+	return p->protect != POLICY_PROTECT_OFF && p->protect != POLICY_PROTECT_EXISTING;
+}
+
 static bool has_layer(const struct build *b, const char *name)
 {
 	if (strncmp(name, "landlock", 8) == 0 && b->in->machine->landlock_abi > 0) {
@@ -103,8 +131,17 @@ static bool has_layer(const struct build *b, const char *name)
 	}
 	/* Not a mechanism of its own: it needs a mount namespace. */
 	if (strcmp(name, "protect") == 0)
-		return b->policy->protect != 0 && b->in->level == PLAN_LEVEL_NAMESPACES;
+		return is_protected(b->policy) && b->in->level == PLAN_LEVEL_NAMESPACES;
 	return strlist_has(&b->layers, name);
+}
+
+/* The policy itself says both, so no machine could do it. */
+static int refuse_unprotected(struct build *b)
+{
+	cordon_err(b->err, CORDON_E_POLICY, 0, "--require protect contradicts --protect %s",
+		   b->policy->protect == POLICY_PROTECT_OFF ? "off" : "existing");
+	cordon_err_hint(b->err, "leave one of the two out");
+	return -CORDON_E_POLICY;
 }
 
 static int check_required(struct build *b)
@@ -115,6 +152,8 @@ static int check_required(struct build *b)
 
 		if (has_layer(b, name))
 			continue;
+		if (strcmp(name, "protect") == 0 && !is_protected(b->policy))
+			return refuse_unprotected(b);
 		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
 			       "the required layer '%s' is not available", name);
 		if (strncmp(name, "landlock", 8) == 0)
@@ -126,13 +165,13 @@ static int check_required(struct build *b)
 						: 0);
 		else if (strcmp(name, "cgroup") == 0)
 			cordon_err_hint(b->err, "it needs a delegated control group (version 2); "
-						"`cordon check` says more");
+						"'cordon check' says more");
 		else if (b->in->level == PLAN_LEVEL_LANDLOCK)
 			cordon_err_hint(b->err,
-					"it needs user namespaces; `cordon check` says what "
+					"it needs user namespaces; 'cordon check' says what "
 					"is in the way");
 		else
-			cordon_err_hint(b->err, "`cordon check` lists the layers of this machine");
+			cordon_err_hint(b->err, "'cordon check' lists the layers of this machine");
 		return r;
 	}
 	return 0;
@@ -158,13 +197,23 @@ static int check_input(struct build *b)
 	return 0;
 }
 
-static int build_namespaces(struct build *b)
+/* Nothing that is planned later changes these steps. */
+static int build_common(struct build *b)
 {
+	struct plan common = { 0 };
 	int r = plan_system_view(b);
 
 	b->n_common_steps = b->n_steps;
-	if (r == 0)
-		r = plan_private_steps(b);
+	if (r < 0 || !b->in->common_is_known)
+		return r;
+	r = plan_write_common(b, &common);
+	return r < 0 ? r : b->in->common_is_known(b->in->ctx, &common, b->err);
+}
+
+static int build_namespaces(struct build *b)
+{
+	int r = plan_private_steps(b);
+
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
 	if (r == 0)
@@ -228,6 +277,10 @@ static int build(struct build *b)
 		}
 	}
 	if (r == 0)
+		r = plan_fill_header(b);
+	if (r == 0 && b->in->level == PLAN_LEVEL_NAMESPACES)
+		r = build_common(b);
+	if (r == 0)
 		r = plan_apply_protect(b);
 	if (r == 0)
 		r = b->in->level == PLAN_LEVEL_NAMESPACES ? build_namespaces(b) : build_landlock(b);
@@ -241,8 +294,9 @@ static int build(struct build *b)
 /* The lists of a plan end with NULL. */
 static int end_lists(struct build *b)
 {
-	struct strlist *lists[] = { &b->notes, &b->layers, &b->missing };
-	const char ***ret[] = { &b->plan->notes, &b->plan->layers, &b->plan->missing };
+	struct strlist *lists[] = { &b->notes, &b->late_notes, &b->layers, &b->missing };
+	const char ***ret[] = { &b->plan->notes, &b->plan->late_notes, &b->plan->layers,
+				&b->plan->missing };
 
 	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
 		if (strlist_add(b->arena, lists[i], NULL) < 0)
@@ -262,11 +316,14 @@ static void hand_over(struct build *b)
 	b->plan->n_mount_fds = b->n_mount_fds;
 	b->plan->reserved = b->reserved;
 	b->plan->n_reserved = b->n_reserved;
+	b->plan->absent = b->absent;
+	b->plan->n_absent = b->n_absent;
 	b->plan->repos = b->repos;
 	b->plan->n_repos = b->n_repos;
 	b->plan->covered = b->covered.v;
 	b->plan->n_covered = b->covered.n;
 	b->plan->cwd = b->cwd_real;
+	b->plan->home = b->home_real;
 	b->plan->enforced = b->enforced;
 	b->plan->n_enforced = b->n_enforced;
 	b->plan->publish = b->publish;
@@ -303,7 +360,10 @@ void plan_free(struct plan *plan)
 	for (size_t i = 0; i < plan->n_mount_fds; i++)
 		close(plan->mount_fds[i]);
 	for (size_t i = 0; i < plan->n_reserved; i++)
-		close(plan->reserved[i].dir_fd);
+		if (i == 0 || plan->reserved[i].dir_fd != plan->reserved[i - 1].dir_fd)
+			close(plan->reserved[i].dir_fd);
+	for (size_t i = 0; i < plan->n_absent; i++)
+		close(plan->absent[i].dir_fd);
 	for (size_t i = 0; i < plan->n_repos; i++) {
 		close(plan->repos[i].git_fd);
 		close(plan->repos[i].work_fd);

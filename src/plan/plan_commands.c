@@ -23,6 +23,22 @@ static bool has_file(const struct discover_exec_file *files, size_t n, const cha
 	return false;
 }
 
+/* "~/bin/x" is a path of the policy, too. */
+static int with_home(struct build *b, const struct strlist *list, const char ***ret)
+{
+	char path[PATH_MAX];
+
+	*ret = arena_alloc(b->arena, list->n * sizeof(**ret));
+	for (size_t i = 0; *ret && i < list->n; i++) {
+		(*ret)[i] = list->v[i];
+		if (list->v[i][0] == '~' && plan_typed_path(b, list->v[i], path) >= 0)
+			(*ret)[i] = arena_strdup(b->arena, path);
+		if (!(*ret)[i])
+			return plan_nomem(b);
+	}
+	return *ret ? 0 : plan_nomem(b);
+}
+
 int plan_collect_commands(struct build *b, const struct discover_input *in)
 {
 	const struct strlist *list = &b->policy->commands;
@@ -44,10 +60,16 @@ int plan_collect_commands(struct build *b, const struct discover_input *in)
 	b->exec_files = files;
 	b->n_exec_files = n;
 	if (list->n > 0) {
-		r = discover_prefix_for_commands(b->arena, in, list->v, list->n, &b->exec_files,
+		const char **names = NULL;
+
+		r = with_home(b, list, &names);
+		if (r < 0)
+			return r;
+		r = discover_prefix_for_commands(b->arena, in, names, list->n, &b->exec_files,
 						 &b->n_exec_files, b->err);
 		/* A listed command that does not exist is an error in the policy. */
 		if (r == -CORDON_E_NOT_FOUND || r == -CORDON_E_NOT_EXECUTABLE) {
+			cordon_err_prefix(b->err, "commands (--commands)");
 			if (b->err)
 				b->err->code = CORDON_E_POLICY;
 			return -CORDON_E_POLICY;
@@ -189,5 +211,8 @@ int plan_choose_filter(const struct build *b)
 		variant = seccomp_variant_with_commands(variant);
 	if (b->in->level == PLAN_LEVEL_LANDLOCK && b->in->proxy_port)
 		variant = seccomp_variant_with_net(variant);
+	/* A process that confines itself has no init that could send them. */
+	if (b->in->level == PLAN_LEVEL_LANDLOCK && !b->in->is_self)
+		variant = seccomp_variant_with_signals(variant, b->in->machine->landlock_abi);
 	return (int)variant;
 }

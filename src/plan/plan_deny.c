@@ -4,7 +4,8 @@
  *
  * At level namespaces the object is covered by a mount. A denied link hides both itself and what it
  * points to. A denied name that does not exist is reserved by a placeholder during the run, so that
- * it cannot come into being behind the cover.
+ * it cannot come into being behind the cover. A pattern stands for the names that match it when the
+ * run starts (plan_deny_glob.c).
  *
  * Landlock alone knows no "except": there, a tree with something denied in it is granted name by
  * name, without the denied one (and so without the right to list the directories above it). That
@@ -13,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/glob.h"
 #include "plan/plan_internal.h"
 
 static void drop_grants(struct build *b, const char *denied)
@@ -36,12 +38,18 @@ static int check_deny(struct build *b, const char *typed, const char *real)
 	return 0;
 }
 
-static int deny_one(struct build *b, const char *typed)
+int plan_deny_found(struct build *b, const char *path, bool is_file)
+{
+	drop_grants(b, path);
+	return plan_mark(b, path, MARK_MASK, is_file);
+}
+
+int plan_deny_name(struct build *b, const char *typed)
 {
 	char path[PATH_MAX];
 	struct resolved res;
 	const char *target;
-	int r = path_normalise(b->cwd, typed, path, sizeof(path));
+	int r = plan_typed_path(b, typed, path);
 
 	if (r >= 0)
 		r = plan_resolve(b, path, &res);
@@ -53,12 +61,10 @@ static int deny_one(struct build *b, const char *typed)
 	r = check_deny(b, typed, target);
 	if (r < 0)
 		return r;
-	if (res.missing) {
+	if (res.missing)
 		r = plan_mark_missing(b, target, MARK_MASK, "");
-	} else {
-		drop_grants(b, target);
-		r = plan_mark(b, target, MARK_MASK, !S_ISDIR(res.st.st_mode));
-	}
+	else
+		r = plan_deny_found(b, target, !S_ISDIR(res.st.st_mode));
 	if (r == 0 && res.last_link >= 0)
 		r = plan_mark(b, res.links[res.last_link].path, MARK_MASK, true);
 	return r;
@@ -68,8 +74,12 @@ int plan_apply_deny(struct build *b)
 {
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < b->policy->fs_deny.n; i++)
-		r = deny_one(b, b->policy->fs_deny.v[i]);
+	for (size_t i = 0; r == 0 && i < b->policy->fs_deny.n; i++) {
+		if (!glob_is_pattern(b->policy->fs_deny.v[i]))
+			r = plan_deny_name(b, b->policy->fs_deny.v[i]);
+	}
+	if (r == 0)
+		r = plan_deny_patterns(b);
 	/* Pins that were set for a grant which a later entry drops do no harm: nothing is there. */
 	for (size_t i = 0; i < b->n_marks; i++)
 		b->marks[i].is_deny = true;
@@ -114,21 +124,21 @@ int plan_leave_out(struct build *b, const char *path)
 	return r;
 }
 
-/* @but_own: what Cordon keeps does not count. */
-static bool contains_masked(const struct build *b, const char *path, bool but_own)
+/* What is masked below @path, NULL if nothing is. @but_own: what Cordon keeps does not count. */
+static const char *find_masked(const struct build *b, const char *path, bool but_own)
 {
 	for (size_t i = 0; i < b->n_marks; i++) {
 		const struct mark *m = &b->marks[i];
 
 		if (m->kind == MARK_MASK && plan_is_below(path, m->path) && !(but_own && m->is_own))
-			return true;
+			return m->path;
 	}
-	return false;
+	return NULL;
 }
 
 static bool contains_denied(const struct build *b, const char *path)
 {
-	return contains_masked(b, path, false);
+	return find_masked(b, path, false) != NULL;
 }
 
 /* Grants one of many names, unless it is gone by now. */
@@ -191,16 +201,16 @@ static int expand_grant(struct build *b, struct grant *g)
 
 	if (g->write) {
 		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-			       "level landlock cannot deny something inside the write grant '%s'",
-			       g->typed);
+			       "level landlock cannot deny '%s' inside the write grant '%s'",
+			       find_masked(b, g->real, false), g->typed);
 		cordon_err_hint(b->err, "grant the directories beside it, or use a machine with "
-					"user namespaces (cordon check)");
+					"user namespaces; 'cordon check' says what is in the way");
 		return r;
 	}
 	g->is_dropped = g->is_expanded = true;
 	/* The right to list a directory is one to list all below it. Names that Cordon gives are
 	 * no secret; those in a denied directory are. */
-	g->is_list = g->is_dir && !contains_masked(b, g->real, true);
+	g->is_list = g->is_dir && !find_masked(b, g->real, true);
 	r = plan_list_add(b, &queue, g->real);
 	for (size_t i = 0; r == 0 && i < queue.n; i++)
 		r = grant_entries(b, queue.v[i], g->origin, &queue, &left);

@@ -37,9 +37,12 @@ struct bit_name {
 };
 
 static const struct bit_name op_flags[] = {
-	{ PLAN_RDONLY, "read-only" }, { PLAN_NOEXEC, "noexec" },     { PLAN_FILE, "file" },
-	{ PLAN_MKPOINT, "make" },     { PLAN_IDENTITY, "identity" }, { PLAN_DEVICE, "device" },
-	{ PLAN_REUSED, "left" },      { PLAN_PRIVATE_DIR, "own" },   { PLAN_IF_THERE, "if-there" },
+	{ PLAN_RDONLY, "read-only" },	 { PLAN_NOEXEC, "noexec" },
+	{ PLAN_FILE, "file" },		 { PLAN_MKPOINT, "make" },
+	{ PLAN_IDENTITY, "identity" },	 { PLAN_DEVICE, "device" },
+	{ PLAN_REUSED, "left" },	 { PLAN_PRIVATE_DIR, "own" },
+	{ PLAN_IF_THERE, "if-there" },	 { PLAN_UNMAPPED, "unmapped" },
+	{ PLAN_PROTECTED, "protected" },
 };
 
 static const struct bit_name header_flags[] = {

@@ -11,7 +11,6 @@
 #define FALLBACK_HOME "/home/user"
 #define FALLBACK_NAME "user"
 #define INNER_ID 1000u /* what a run started by root is inside; outside it is NOBODY_ID */
-#define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin"
 
 /* Field @want (0 = name) of a line of the user database. */
 static size_t passwd_field(const char *line, unsigned want, const char **ret)
@@ -124,6 +123,7 @@ int plan_find_home(struct build *b)
 		return e;
 	if (!typed)
 		typed = database;
+	b->typed_home = typed && *typed == '/' ? typed : NULL;
 	b->home = b->home_real = FALLBACK_HOME;
 	if (!typed || *typed != '/' || path_normalise(NULL, typed, home, sizeof(home)) < 0)
 		return 0;
@@ -204,22 +204,9 @@ static bool is_passed(const struct build *b, const char *entry, size_t len)
 	return false;
 }
 
-static int set_path(struct build *b)
-{
-	const char *path = "";
-
-	for (size_t i = 0; i < b->program.n_path_dirs; i++) {
-		path = arena_printf(b->arena, "%s%s:", path, b->program.path_dirs[i]);
-		if (!path)
-			return plan_nomem(b);
-	}
-	path = arena_printf(b->arena, "%s" DEFAULT_PATH, path);
-	return path ? plan_env_set(b, "PATH", path) : plan_nomem(b);
-}
-
 static int set_own(struct build *b)
 {
-	int r = set_path(b);
+	int r = plan_set_path(b);
 
 	if (r == 0)
 		r = plan_env_set(b, "HOME", b->home);

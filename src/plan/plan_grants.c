@@ -19,6 +19,7 @@
 
 #include "base/nearest.h"
 #include "plan/plan_internal.h"
+#include "probe/probe.h"
 #include "uapi/kernel_fs.h"
 
 int plan_add_links(struct build *b, const struct plan_link *links, size_t n)
@@ -48,9 +49,9 @@ const struct grant *plan_grant_of(const struct build *b, const char *path, bool 
 	return best;
 }
 
-static const char *verb(bool write)
+static const char *what_for(bool write)
 {
-	return write ? "write" : "read";
+	return write ? "writing" : "reading";
 }
 
 /* "did you mean" for a name that does not exist: the only place where a directory is read. */
@@ -82,13 +83,71 @@ static void hint_nearest(struct build *b, const char *typed, const char *path)
 				dir_len > 0 && typed[dir_len - 1] != '/' ? "/" : "", n.best);
 }
 
+/* What is missing of a path that does not exist. */
+static void hint_missing(struct build *b, const char *typed, const char *path, bool write)
+{
+	struct resolved res;
+	const char *first;
+	char text[256];
+	ssize_t len = readlink(path, text, sizeof(text));
+
+	if (len > 0) {
+		cordon_err_hint(b->err, "it is a link to '%.*s', which does not exist", (int)len,
+				text);
+		return;
+	}
+	hint_nearest(b, typed, path);
+	if (!b->err || b->err->hint[0] || plan_resolve(b, path, &res) < 0 || !res.missing)
+		return;
+	first = plan_first_missing(b, &res);
+	/* If only the last name is missing, the message has said it. */
+	if (first && strcmp(first, path) != 0)
+		cordon_err_hint(b->err, "there is no '%s'%s", first,
+				write ? "; make it first, with mkdir or touch" : "");
+	else if (write)
+		cordon_err_hint(b->err, "make it first, with mkdir or touch");
+}
+
+/* Does openat2() itself fail, and not the file system that was asked? */
+static bool is_openat2_missing(void)
+{
+	int fd = plan_open_real("/");
+
+	if (fd >= 0)
+		close(fd);
+	return fd == -ENOSYS;
+}
+
+/* Cordon uses it wherever it opens something. */
+static int refuse_without_openat2(struct build *b)
+{
+	int r;
+
+	if (!probe_has_filter())
+		return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+				  "Cordon needs the system call openat2 (Linux 5.6)");
+	if (probe_is_in_cordon()) {
+		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+			       "Cordon cannot run inside one of its own sandboxes");
+		cordon_err_hint(b->err, "run the command itself: it is in a sandbox already");
+		return r;
+	}
+	r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		       "a system call filter around Cordon forbids openat2, which it needs");
+	cordon_err_hint(b->err, "the container or service that this runs in has set the filter");
+	return r;
+}
+
 static int refuse_open(struct build *b, const char *typed, const char *path, bool write, int error)
 {
-	int r = cordon_err(b->err, CORDON_E_PATH, error, "cannot %s grant '%s'", verb(write),
-			   typed);
+	int r;
 
+	if (error == ENOSYS && is_openat2_missing())
+		return refuse_without_openat2(b);
+	r = cordon_err(b->err, CORDON_E_PATH, error, "cannot grant '%s' for %s", typed,
+		       what_for(write));
 	if (error == ENOENT)
-		hint_nearest(b, typed, path);
+		hint_missing(b, typed, path, write);
 	else if (error == EACCES)
 		cordon_err_hint(b->err, "the directory above it cannot be searched");
 	else if (error == ELOOP)
@@ -98,8 +157,8 @@ static int refuse_open(struct build *b, const char *typed, const char *path, boo
 
 static int refuse(struct build *b, const struct grant *g, const char *why, const char *hint)
 {
-	int r = cordon_err(b->err, CORDON_E_PATH, 0, "cannot %s grant '%s': %s", verb(g->write),
-			   g->typed, why);
+	int r = cordon_err(b->err, CORDON_E_PATH, 0, "cannot grant '%s' for %s: %s", g->typed,
+			   what_for(g->write), why);
 
 	if (hint)
 		cordon_err_hint(b->err, "%s", hint);
@@ -153,8 +212,8 @@ static bool is_system_link(const struct plan_link *link)
 static int refuse_link(struct build *b, const struct grant *g, const struct plan_link *link)
 {
 	int r = cordon_err(b->err, CORDON_E_PATH, 0,
-			   "cannot %s grant '%s': '%s' is a link that a command may have made",
-			   verb(g->write), g->typed, link->path);
+			   "cannot grant '%s' for %s: '%s' is a link that a command may have made",
+			   g->typed, what_for(g->write), link->path);
 
 	cordon_err_hint(b->err, "grant '%s' by that name if it is what you mean", g->real);
 	return r;
@@ -269,10 +328,10 @@ int plan_add_grant(struct build *b, const char *typed, int origin, bool write, s
 
 	if (!g)
 		return plan_nomem(b);
-	r = path_normalise(b->cwd, typed, path, sizeof(path));
+	r = plan_typed_path(b, typed, path);
 	if (r < 0)
-		return cordon_err(b->err, CORDON_E_PATH, -r, "cannot %s grant '%s'", verb(write),
-				  typed);
+		return cordon_err(b->err, CORDON_E_PATH, -r, "cannot grant '%s' for %s", typed,
+				  what_for(write));
 	g->typed = typed;
 	g->origin = origin;
 	g->write = write;
@@ -291,7 +350,7 @@ static int grant_root(struct build *b)
 	int r = 0;
 
 	if (!dir)
-		return cordon_err(b->err, CORDON_E_PATH, errno, "cannot read grant '/'");
+		return cordon_err(b->err, CORDON_E_PATH, errno, "cannot grant '/' for reading");
 	while (r == 0 && (entry = readdir(dir)) != NULL) {
 		const char *path = arena_printf(b->arena, "/%s", entry->d_name);
 		struct resolved res;
@@ -325,17 +384,17 @@ static int add_explicit(struct build *b, const char *typed, bool write)
 	if (r < 0 || !g)
 		return r;
 	/* A preset grants "." and expects a project there. */
-	if (write && typed[0] != '/' && path_is_within(g->real, b->home_real)) {
+	if (write && typed[0] != '/' && typed[0] != '~' && path_is_within(g->real, b->home_real)) {
 		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", typed);
 		cordon_err_hint(b->err,
-				"work in a directory of its own, or name the home in full (-w %s) "
-				"if you mean it",
+				"work in a directory of its own, or name the home in full if you "
+				"mean it: -w %s",
 				g->real);
 		return r;
 	}
 	if (path_is_within(g->real, b->home_real))
-		r = plan_note(b, "your home directory is shown to the command (grant of '%s')",
-			      typed);
+		r = plan_note(b, "your home directory %s the command (grant of '%s')",
+			      g->write ? "can be changed by" : "is shown to", typed);
 	return r;
 }
 
@@ -359,8 +418,12 @@ static int find_cwd(struct build *b, int *ret_fd)
 	const char *cwd = b->in->options->cwd;
 	int r;
 
-	if (!cwd)
-		cwd = getcwd(buffer, sizeof(buffer)) ? buffer : "/";
+	if (!cwd) {
+		cwd = getcwd(buffer, sizeof(buffer));
+		/* Relative paths would mean something else, or nothing. */
+		if (!cwd)
+			return cordon_err_cwd(b->err, errno);
+	}
 	b->cwd = arena_strdup(b->arena, cwd);
 	if (!b->cwd)
 		return plan_nomem(b);
@@ -453,6 +516,25 @@ static int grant_found(struct build *b, const char *own, const char *left)
 	return r;
 }
 
+/* The program's directory, as the command sees it. */
+static int map_path_dirs(struct build *b, const char *left)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < b->program.n_path_dirs; i++) {
+		const char *dir = b->program.path_dirs[i];
+
+		if (left && path_is_within(b->in->private_dir->dir, dir))
+			continue;
+		dir = plan_workspace_seen(b, dir);
+		if (!dir)
+			return plan_nomem(b);
+		b->program.path_dirs[n++] = dir;
+	}
+	b->program.n_path_dirs = n;
+	return 0;
+}
+
 static int grant_program(struct build *b)
 {
 	const char *const *argv = b->in->options->argv;
@@ -464,7 +546,8 @@ static int grant_program(struct build *b)
 							     : name,
 					   .search_path = caller_path(b),
 					   .cwd = b->cwd,
-					   .home = b->home_real };
+					   .home = b->home_real,
+					   .show_search = !b->in->is_self };
 	int r;
 
 	/* Nothing is executed, but the allow-list restricts files in the same way. */
@@ -475,6 +558,8 @@ static int grant_program(struct build *b)
 		b->program.exec_path = left ? seen : plan_workspace_seen(b, b->program.exec_path);
 	if (r == 0 && name && !b->program.exec_path)
 		return plan_nomem(b);
+	if (r == 0)
+		r = map_path_dirs(b, left);
 	if (r == 0)
 		r = grant_found(b, own, left);
 	if (r == 0 && b->is_commands)
@@ -504,6 +589,8 @@ int plan_collect_grants(struct build *b)
 	if (r == 0)
 		r = grant_program(b);
 	if (r == 0)
+		r = plan_hide_credentials(b);
+	if (r == 0)
 		r = plan_hide_store(b);
 	if (r == 0)
 		r = plan_hide_private(b);
@@ -512,8 +599,7 @@ int plan_collect_grants(struct build *b)
 	return r;
 }
 
-/* In a grant, also one of which each name is granted by itself. */
-static bool is_shown(const struct build *b, const char *path)
+bool plan_is_shown(const struct build *b, const char *path)
 {
 	for (size_t i = 0; i < b->n_grants; i++) {
 		if (b->grants[i]->is_expanded && path_is_within(b->grants[i]->real, path))
@@ -530,7 +616,7 @@ static int check_start_dir(struct build *b)
 	struct resolved res;
 	const struct plan_private_dir *dir;
 	const char *rest;
-	int r = path_normalise(b->cwd, typed, path, sizeof(path));
+	int r = plan_typed_path(b, typed, path);
 
 	if (r >= 0 && plan_in_private(b, path, &dir, &rest)) {
 		b->start_dir = arena_strdup(b->arena, path);
@@ -551,11 +637,12 @@ static int check_start_dir(struct build *b)
 	if (r < 0) {
 		r = cordon_err(b->err, CORDON_E_PATH, -r, "cannot start in '%s'", typed);
 		if (b->err && b->err->sys_errno == ENOENT)
-			hint_nearest(b, typed, path);
+			hint_missing(b, typed, path, false);
 		return r;
 	}
 	b->start_dir = res.real;
-	if (is_shown(b, res.real) || path_is_within("/usr", res.real) || strcmp(res.real, "/") == 0)
+	if (plan_is_shown(b, res.real) || path_is_within("/usr", res.real) ||
+	    strcmp(res.real, "/") == 0)
 		return 0;
 	if (b->in->level == PLAN_LEVEL_NAMESPACES &&
 	    (strcmp(res.real, "/tmp") == 0 || strcmp(res.real, b->home_real) == 0))
@@ -596,7 +683,7 @@ int plan_choose_start_dir(struct build *b)
 		b->start_dir = plan_workspace_path(b, b->cwd_real);
 		return b->start_dir ? check_not_denied(b) : plan_nomem(b);
 	}
-	if (b->cwd_real && is_shown(b, b->cwd_real)) {
+	if (b->cwd_real && plan_is_shown(b, b->cwd_real)) {
 		b->start_dir = b->cwd_real;
 		return check_not_denied(b);
 	}

@@ -7,6 +7,7 @@
  *	plan_grants.c	policy paths -> opened objects (`grants`), with the links on the way to them
  *	plan_workspace.c a directory shown copy-on-write
  *	plan_private.c	/tmp and home that are kept between runs
+ *	plan_search.c	the command's PATH, and credentials beside the programs in it
  *	plan_commands.c	the allow-list of programs
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
  *	plan_protect*.c	protected names -> marks
@@ -83,11 +84,13 @@ struct mark {
 	int kind; /* enum mark_kind */
 	bool is_file;
 	struct grant *grant;
-	/* The name does not exist: reserve it with a placeholder of this content. */
+	/* The name does not exist: reserve it with a placeholder of this content, or by an empty
+	 * directory if it is not for a file. */
 	const char *placeholder_text;
 	bool is_reserved, is_deny;
-	bool is_own;  /* something that Cordon keeps, not what the policy denies */
-	size_t order; /* of several with the same path and kind, the first one counts */
+	bool is_protect; /* by fs.protect */
+	bool is_own;	 /* something that Cordon keeps, not what the policy denies */
+	size_t order;	 /* of several with the same path and kind, the first one counts */
 };
 
 /* Where a mount of the system part of the view lies. */
@@ -102,10 +105,11 @@ struct build {
 	struct arena *arena;
 	struct cordon_error *err;
 
-	const char *cwd;       /* the caller's, absolute, as given */
-	const char *cwd_real;  /* NULL if there is none to be had */
-	const char *home;      /* as given: HOME inside */
-	const char *home_real; /* as the kernel sees it; equal to home if that does not exist */
+	const char *cwd;	/* the caller's, absolute, as given */
+	const char *typed_home; /* what "~" means; NULL = unknown */
+	const char *cwd_real;	/* NULL if there is none to be had */
+	const char *home;	/* as given: HOME inside */
+	const char *home_real;	/* as the kernel sees it; equal to home if that does not exist */
 	const char *user_name;
 	const char *passwd; /* the host's user database, "" if unreadable */
 	bool is_root, is_commands;
@@ -127,9 +131,11 @@ struct build {
 	struct common_mount *common;
 	size_t n_common, cap_common;
 	struct strlist made; /* directories and links of the root tmpfs */
-	struct strlist notes, layers, missing, env;
+	struct strlist notes, late_notes, layers, missing, env;
 	struct plan_reserved *reserved;
 	size_t n_reserved, cap_reserved;
+	struct plan_reserved *absent;
+	size_t n_absent, cap_absent;
 	struct strlist covered;
 	struct git_repo *repos;
 	size_t n_repos, cap_repos;
@@ -140,13 +146,18 @@ struct build {
 	struct plan_publish *publish;
 	size_t n_publish, cap_publish;
 
-	const char *start_dir; /* where the command starts */
+	const char *start_dir;	   /* where the command starts */
+	struct plan_header header; /* without what plan_write_block() counts */
 };
 
 /* plan_build.c */
 int plan_nomem(struct build *b);
+#define PLAN_ADD_TO(b, in, v, n, cap)                                                              \
+	arena_add((b)->arena, &(in)->v, &(in)->n, &(in)->cap, sizeof(*(in)->v))
 #define PLAN_ADD(b, v, n, cap) arena_add((b)->arena, &(b)->v, &(b)->n, &(b)->cap, sizeof(*(b)->v))
 int plan_note(struct build *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
+/* The same, shown when the command has ended because a program was not found. */
+int plan_late_note(struct build *b, const char *fmt, ...) PRINTF_LIKE(2, 3);
 int plan_list_add(struct build *b, struct strlist *list, const char *s);
 
 static inline void close_dir(DIR **dir)
@@ -157,7 +168,10 @@ static inline void close_dir(DIR **dir)
 
 /* plan_block.c */
 struct step *plan_step(struct build *b, unsigned type, const char *dst, const char *src);
+int plan_fill_header(struct build *b);
 int plan_write_block(struct build *b);
+/* Only what stands in the header and the steps so far, which are the common ones. */
+int plan_write_common(struct build *b, struct plan *ret);
 /* The step's object is this very one. */
 void plan_set_identity(struct step *step, dev_t dev, ino_t ino);
 /* A run started by root: the step gets a mount of @fd, which only the supervisor can make. Takes
@@ -195,6 +209,8 @@ struct resolved {
 /* Walks an absolute path name by name. 0 or -errno; then only the links, `left` and `failed` are
  * set. */
 int plan_resolve(struct build *b, const char *path, struct resolved *ret);
+/* A path of the policy, absolute and normalised: "~" is the caller's home. -errno */
+int plan_typed_path(const struct build *b, const char *typed, char ret[PATH_MAX]);
 /* The first of the names that do not exist, as a path; NULL when memory is out. */
 const char *plan_first_missing(struct build *b, const struct resolved *res);
 /* Opens the object itself (O_PATH), following no link at the end; -errno. */
@@ -212,7 +228,15 @@ int plan_add_grant(struct build *b, const char *typed, int origin, bool write, s
 int plan_add_links(struct build *b, const struct plan_link *links, size_t n);
 /* The innermost grant that is not dropped and contains @path; NULL = none. */
 const struct grant *plan_grant_of(const struct build *b, const char *path, bool only_write);
+/* In a grant, also one of which each name is granted by itself. */
+bool plan_is_shown(const struct build *b, const char *path);
 int plan_choose_start_dir(struct build *b);
+
+/* plan_search.c */
+/* Hides the credentials that some tools keep in their installation. */
+int plan_hide_credentials(struct build *b);
+/* The command's PATH, and notes about programs that it will not find there. */
+int plan_set_path(struct build *b);
 
 /* plan_commands.c */
 int plan_collect_commands(struct build *b, const struct discover_input *in);
@@ -227,9 +251,15 @@ void plan_choose_nobody(struct build *b);
 
 /* plan_deny.c */
 int plan_apply_deny(struct build *b);
+int plan_deny_name(struct build *b, const char *typed);
+/* Hides what lies at this real path. */
+int plan_deny_found(struct build *b, const char *path, bool is_file);
 int plan_expand_for_landlock(struct build *b);
 /* Level landlock: read grants around @path, which is Cordon's own, are granted without it. */
 int plan_leave_out(struct build *b, const char *path);
+
+/* plan_deny_glob.c */
+int plan_deny_patterns(struct build *b);
 
 /* plan_mounts.c: level landlock */
 int plan_check_mounts(struct build *b);
@@ -256,6 +286,10 @@ const char *plan_workspace_seen(struct build *b, const char *path);
 /* Is @place, /tmp or the home directory, one that is kept? */
 bool plan_keeps_tmp(const struct build *b);
 bool plan_keeps_home(const struct build *b);
+/* Is what a run leaves in /tmp gone afterwards? */
+bool plan_loses_tmp(const struct build *b);
+/* The home, if what a run leaves in it is gone afterwards; NULL = it is not. */
+const char *plan_lost_home(const struct build *b);
 int plan_private_steps(struct build *b);
 /* Once all steps are there: marks those that put something where earlier runs wrote. */
 void plan_private_mark(struct build *b);
@@ -276,6 +310,8 @@ const char *plan_private_command(struct build *b, const char *command, const cha
 /* plan_mark.c */
 int plan_mark(struct build *b, const char *path, int kind, bool is_file);
 int plan_mark_missing(struct build *b, const char *path, int kind, const char *text);
+/* The same with an empty directory as the placeholder, which is read-only inside. */
+int plan_mark_missing_dir(struct build *b, const char *path);
 /* Pins every directory between the write grant around @path and @path. */
 int plan_pin_parents(struct build *b, const char *path);
 

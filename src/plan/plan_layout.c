@@ -134,14 +134,14 @@ static bool is_needed(const struct build *b, const struct grant *g, int around)
 	return (around == STATE_WRITE || around == STATE_WORKSPACE) && !is_default;
 }
 
-static int pin(struct build *b, const char *path, bool is_file, bool read_only)
+static int pin(struct build *b, const char *path, bool is_file, unsigned flags)
 {
 	struct step *step = plan_step(b, PLAN_OP_PIN, path, NULL);
 
 	if (!step)
 		return plan_nomem(b);
-	step->op.flags = (uint16_t)((is_file ? PLAN_FILE : 0) | (read_only ? PLAN_RDONLY : 0) |
-				    (b->is_commands ? PLAN_NOEXEC : 0));
+	step->op.flags =
+		(uint16_t)(flags | (is_file ? PLAN_FILE : 0) | (b->is_commands ? PLAN_NOEXEC : 0));
 	return 0;
 }
 
@@ -156,7 +156,7 @@ static int layout_grant(struct build *b, struct stack *stack, const struct mark 
 		r = bind_grant(b, g, around);
 	else if (g->write && next && plan_is_below(m->path, next->path))
 		/* Nothing new, but something below it has to keep its place. */
-		r = pin(b, m->path, !g->is_dir, false);
+		r = pin(b, m->path, !g->is_dir, 0);
 	else if (!g->write)
 		return 0;
 	push(stack, m->path,
@@ -216,19 +216,21 @@ static int reserve(struct build *b, const struct mark *m, int around)
 		return 0;
 	if (!last && faccessat(AT_FDCWD, dir, W_OK | X_OK, AT_EACCESS) < 0)
 		return cannot_reserve(b, m, dir, errno);
-	fd = last ? fcntl(last->dir_fd, F_DUPFD_CLOEXEC, 3) : plan_open_real(dir);
+	fd = last ? last->dir_fd : plan_open_real(dir);
 	if (fd < 0)
-		return cordon_err(b->err, CORDON_E_PATH, last ? errno : -fd,
-				  "cannot keep '%s' from being made", m->path);
+		return cordon_err(b->err, CORDON_E_PATH, -fd, "cannot keep '%s' from being made",
+				  m->path);
 	name = PLAN_ADD(b, reserved, n_reserved, cap_reserved);
 	if (!name) {
-		close(fd);
+		if (!last)
+			close(fd);
 		return plan_nomem(b);
 	}
 	name->dir_fd = fd;
 	name->path = m->path;
 	name->name = strrchr(m->path, '/') + 1;
 	name->text = m->kind == MARK_MASK ? NULL : m->placeholder_text;
+	name->is_dir = !m->is_file;
 	return 1;
 }
 
@@ -244,6 +246,7 @@ static int mask(struct build *b, const struct mark *m)
 
 static int layout_mark(struct build *b, struct stack *stack, const struct mark *m, int around)
 {
+	unsigned held = PLAN_RDONLY | (m->is_protect ? PLAN_PROTECTED : 0);
 	int r;
 
 	/* The root tmpfs has nothing from the host to hide or protect. */
@@ -261,12 +264,12 @@ static int layout_mark(struct build *b, struct stack *stack, const struct mark *
 	if (m->kind == MARK_MASK) {
 		push(stack, m->path, STATE_MASKED);
 		/* A placeholder cannot be opened anyway; it only has to stay. */
-		return m->is_reserved ? pin(b, m->path, true, true) : mask(b, m);
+		return m->is_reserved ? pin(b, m->path, true, held) : mask(b, m);
 	}
 	if (around != STATE_WRITE && around != STATE_WORKSPACE)
 		return 0;
 	push(stack, m->path, m->kind == MARK_PIN ? around : STATE_READ);
-	return pin(b, m->path, m->is_file, m->kind != MARK_PIN);
+	return pin(b, m->path, m->is_file, m->kind == MARK_PIN ? 0 : held);
 }
 
 static int layout_links(struct build *b)

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/units.h"
 #include "plan/plan_internal.h"
+#include "policy/keys.h"
 
 /* The view's own directories and files lie on the same tmpfs and are not the command's. */
 #define VIEW_BYTES (64u << 10)
@@ -28,6 +29,8 @@
 
 /* Queued signals and timers, some 500 bytes each; the kernel's own limit grows with the machine. */
 #define SIGNALS_MAX 65536u
+
+#define LIMIT_NAME_MAX 32
 
 #define BY_CGROUP "cgroup"
 #define BY_WATCH "watch"
@@ -49,8 +52,13 @@ static int enforce(struct build *b, const char *limit, const char *by)
 static int cannot_enforce(struct build *b, const char *limit, const char *why, const char *by)
 {
 	if (!strlist_has(&b->policy->best_effort, limit)) {
-		cordon_err(b->err, CORDON_E_UNSUPPORTED, 0, "limits.%s cannot be enforced here: %s",
-			   limit, why);
+		char name[LIMIT_NAME_MAX];
+		const struct policy_key *key;
+
+		snprintf(name, sizeof(name), "limits.%s", limit);
+		key = policy_key_find(name);
+		cordon_err(b->err, CORDON_E_UNSUPPORTED, 0, "%s (--%s) cannot be enforced here: %s",
+			   name, key ? key->flag : limit, why);
 		return cordon_err_hint(b->err, "to run without it: --best-effort %s", limit);
 	}
 	return enforce(b, limit, by);

@@ -16,9 +16,9 @@ int plan_mark(struct build *b, const char *path, int kind, bool is_file)
 	return plan_pin_parents(b, path);
 }
 
-int plan_mark_missing(struct build *b, const char *path, int kind, const char *text)
+static int mark_missing(struct build *b, const char *path, int kind, bool is_file, const char *text)
 {
-	int r = plan_mark(b, path, kind, true);
+	int r = plan_mark(b, path, kind, is_file);
 	struct mark *mark;
 
 	if (r < 0)
@@ -29,6 +29,16 @@ int plan_mark_missing(struct build *b, const char *path, int kind, const char *t
 	mark->is_reserved = true;
 	mark->placeholder_text = text;
 	return 0;
+}
+
+int plan_mark_missing(struct build *b, const char *path, int kind, const char *text)
+{
+	return mark_missing(b, path, kind, true, text);
+}
+
+int plan_mark_missing_dir(struct build *b, const char *path)
+{
+	return mark_missing(b, path, MARK_READ_ONLY, false, NULL);
 }
 
 /* The shortest write grant that @path lies in: whatever is between can be renamed by the guest. */

@@ -114,13 +114,14 @@ static int check_level(struct build *b)
 		return 0;
 	if (b->policy->net_publish.n > 0) {
 		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-			       "net.publish needs level namespaces");
+			       "net.publish (--publish) needs level namespaces");
 		cordon_err_hint(b->err, "'cordon check' says what is in the way of namespaces");
 		return r;
 	}
 	if (b->in->machine->landlock_abi < 4) {
 		r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-			       "net.allow needs level namespaces, or Landlock ABI 4 (Linux 6.7)");
+			       "net.allow (--net-allow) needs level namespaces, or Landlock ABI 4, "
+			       "which is Linux 6.7");
 		cordon_err_hint(b->err, "'cordon check' says what is in the way of namespaces");
 		return r;
 	}

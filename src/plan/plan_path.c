@@ -207,7 +207,7 @@ static int walk_name(struct build *b, struct walk *w, const char *name, struct r
 		return r;
 	r = lstat(w->cur, &st) < 0 ? -errno : 0;
 	/* The placeholder of another run stands for a name that does not exist. */
-	if (r < 0 || is_placeholder(&st)) {
+	if (r < 0 || is_placeholder(AT_FDCWD, w->cur, &st)) {
 		if (r < 0 && r != -ENOENT)
 			return r;
 		r = is_missing(b, w, name, ret);
@@ -224,6 +224,16 @@ static int walk_name(struct build *b, struct walk *w, const char *name, struct r
 	ret->st = st;
 	w->is_st_valid = true;
 	return 0;
+}
+
+int plan_typed_path(const struct build *b, const char *typed, char ret[PATH_MAX])
+{
+	if (typed[0] != '~' || (typed[1] != '/' && typed[1] != '\0'))
+		return path_normalise(b->cwd, typed, ret, PATH_MAX);
+	if (!b->typed_home)
+		return -ENOENT;
+	typed += strspn(typed + 1, "/") + 1;
+	return path_normalise(b->typed_home, *typed ? typed : ".", ret, PATH_MAX);
 }
 
 int plan_resolve(struct build *b, const char *path, struct resolved *ret)

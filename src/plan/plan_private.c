@@ -42,9 +42,29 @@ bool plan_keeps_home(const struct build *b)
 	return is_kept(b, b->home_real);
 }
 
+/* Is what a run writes at @place gone afterwards? What it serves to its caller is not lost. */
+static bool is_lost(const struct build *b, const char *place)
+{
+	if (b->in->private_dir || b->in->is_self || b->in->options->files)
+		return false;
+	return b->in->level == PLAN_LEVEL_LANDLOCK ||
+	       (!plan_grant_of(b, place, false) && !plan_in_workspace(b, place));
+}
+
+bool plan_loses_tmp(const struct build *b)
+{
+	return is_lost(b, TMP);
+}
+
+const char *plan_lost_home(const struct build *b)
+{
+	if (!is_lost(b, b->home_real))
+		return NULL;
+	return b->in->level == PLAN_LEVEL_LANDLOCK ? b->home : b->home_real;
+}
+
 static void set_object(struct step *step, const struct plan_private_dir *dir)
 {
-	step->op.flags |= PLAN_PRIVATE_DIR;
 	if (dir->fd >= 0)
 		plan_set_identity(step, dir->dev, dir->ino);
 }
@@ -62,7 +82,8 @@ static int pass_descriptor(struct build *b, const struct plan_private_dir *dir, 
 	return plan_pass_fd(b, step, fd);
 }
 
-static int show(struct build *b, const char *place, const struct plan_private_dir *dir)
+static int show(struct build *b, const char *place, const struct plan_private_dir *dir,
+		uint64_t rights, unsigned flags)
 {
 	struct step *step;
 	int r = plan_make_parents(b, place);
@@ -72,12 +93,42 @@ static int show(struct build *b, const char *place, const struct plan_private_di
 	step = plan_step(b, PLAN_OP_BIND, place, dir->path);
 	if (!step)
 		return plan_nomem(b);
-	step->op.flags = (uint16_t)(PLAN_MKPOINT | (b->is_commands ? PLAN_NOEXEC : 0));
+	step->op.flags = (uint16_t)(flags | PLAN_MKPOINT | (b->is_commands ? PLAN_NOEXEC : 0));
 	step->op.mode = 0755;
-	step->op.access = plan_private_rights(b);
+	step->op.access = rights;
 	set_object(step, dir);
 	r = pass_descriptor(b, dir, step);
 	return r < 0 ? r : plan_list_add(b, &b->made, place);
+}
+
+static int show_private(struct build *b, const char *place, const struct plan_private_dir *dir)
+{
+	return show(b, place, dir, plan_private_rights(b), PLAN_PRIVATE_DIR);
+}
+
+static uint64_t code_rights(const struct build *b)
+{
+	return plan_rights(b, b->is_commands ? RIGHTS_READ : RIGHTS_RUN, true);
+}
+
+/*
+ * Its mount point lies on the run's own tmpfs, and not where another run could remove it: that
+ * would take the mount away.
+ */
+static int show_code(struct build *b)
+{
+	int r;
+
+	if (!b->in->code)
+		return 0;
+	if (!plan_grant_of(b, CORDON_CODE_DIR, false))
+		return show(b, CORDON_CODE_DIR, b->in->code, code_rights(b),
+			    PLAN_RDONLY | PLAN_UNMAPPED);
+	r = cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		       "the run's program is shown at '" CORDON_CODE_DIR
+		       "', where something is granted");
+	cordon_err_hint(b->err, "grant what is needed of it, not all of /run");
+	return r;
 }
 
 int plan_private_steps(struct build *b)
@@ -85,10 +136,10 @@ int plan_private_steps(struct build *b)
 	int r = 0;
 
 	if (plan_keeps_tmp(b))
-		r = show(b, TMP, &b->in->private_dir->tmp);
+		r = show_private(b, TMP, &b->in->private_dir->tmp);
 	if (r == 0 && plan_keeps_home(b))
-		r = show(b, b->home_real, &b->in->private_dir->home);
-	return r;
+		r = show_private(b, b->home_real, &b->in->private_dir->home);
+	return r == 0 ? show_code(b) : r;
 }
 
 void plan_private_mark(struct build *b)
@@ -110,23 +161,33 @@ void plan_private_mark(struct build *b)
 	}
 }
 
-static int add_rule(struct build *b, const struct plan_private_dir *dir)
+static int add_rule(struct build *b, const struct plan_private_dir *dir, uint64_t rights,
+		    unsigned flags)
 {
 	struct step *step = plan_step(b, PLAN_OP_RULE, NULL, dir->path);
 
 	if (!step)
 		return plan_nomem(b);
-	step->op.access = plan_private_rights(b);
+	step->op.flags = (uint16_t)flags;
+	step->op.access = rights;
 	set_object(step, dir);
 	return 0;
 }
 
-/* Level landlock: the two are what they are, at their own paths. */
+/* Level landlock: all are what they are, at their own paths. */
 int plan_private_rules(struct build *b)
 {
-	int r = add_rule(b, &b->in->private_dir->tmp);
+	const struct plan_private *p = b->in->private_dir;
+	const uint64_t rights = plan_private_rights(b);
+	int r = 0;
 
-	return r < 0 ? r : add_rule(b, &b->in->private_dir->home);
+	if (p)
+		r = add_rule(b, &p->tmp, rights, PLAN_PRIVATE_DIR);
+	if (r == 0 && p)
+		r = add_rule(b, &p->home, rights, PLAN_PRIVATE_DIR);
+	if (r == 0 && b->in->code)
+		r = add_rule(b, b->in->code, code_rights(b), 0);
+	return r;
 }
 
 /* A guest that could write there would choose what the next run gets as /tmp. */

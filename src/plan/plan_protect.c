@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/autorun.h"
 #include "format/placeholder.h"
@@ -52,12 +53,50 @@ static int hold_way(struct build *b, const struct resolved *res)
 	return r;
 }
 
-static int protect_missing(struct build *b, const char *path, enum protect_missing how)
+/* With `existing`: the name may be made, and is looked at when the run is over. */
+static int note_absent(struct build *b, const char *path, enum protect_missing how,
+		       const char *text)
+{
+	const char *dir = arena_strndup(b->arena, path, path_dir_len(path));
+	struct plan_reserved *name;
+	int fd;
+
+	for (size_t i = 0; i < b->n_absent; i++) {
+		if (strcmp(b->absent[i].path, path) == 0)
+			return 0;
+	}
+	if (!dir)
+		return plan_nomem(b);
+	fd = plan_open_real(dir);
+	if (fd < 0)
+		return plan_cannot_protect(b, path, fd);
+	name = PLAN_ADD(b, absent, n_absent, cap_absent);
+	if (!name) {
+		close(fd);
+		return plan_nomem(b);
+	}
+	name->dir_fd = fd;
+	name->path = path;
+	name->name = strrchr(path, '/') + 1;
+	/* What another run's placeholder would be. */
+	name->text = how == PROTECT_RESERVE ? NULL : text;
+	name->is_dir = how == PROTECT_RESERVE_DIR;
+	/* The directory has to be the same one then. */
+	return plan_pin_parents(b, path);
+}
+
+int plan_protect_missing(struct build *b, const char *path, enum protect_missing how,
+			 const char *text)
 {
 	if (how == PROTECT_EXISTING || plan_is_lifted(b, path))
 		return 0;
+	if (b->policy->protect == POLICY_PROTECT_EXISTING)
+		return note_absent(b, path, how, text);
+	if (how == PROTECT_RESERVE_DIR)
+		return plan_mark_missing_dir(b, path);
 	/* Closed: git and others pass over it. Readable: what git opens must not fail. */
-	return plan_mark_missing(b, path, how == PROTECT_RESERVE ? MARK_MASK : MARK_READ_ONLY, "");
+	return plan_mark_missing(b, path, how == PROTECT_RESERVE ? MARK_MASK : MARK_READ_ONLY,
+				 text);
 }
 
 int plan_cannot_protect(struct build *b, const char *path, int error)
@@ -95,7 +134,7 @@ static int protect_unresolved(struct build *b, const struct resolved *res, int e
 	case ENOTDIR: /* something else where a directory should be */
 		if (!plan_is_guarded(b, res->failed))
 			return 0;
-		return error == -ENOENT ? protect_missing(b, res->failed, PROTECT_RESERVE)
+		return error == -ENOENT ? plan_protect_missing(b, res->failed, PROTECT_RESERVE, "")
 					: plan_mark(b, res->failed, MARK_READ_ONLY, true);
 	default:
 		return plan_cannot_protect(b, res->failed, error);
@@ -143,7 +182,10 @@ static int protect_name(struct build *b, const char *path, enum protect_missing 
 	/* A link that leads nowhere yet is a name that exists. */
 	if (res.last_link >= 0 && how == PROTECT_EXISTING)
 		how = PROTECT_RESERVE;
-	return protect_missing(b, name, how);
+	/* It is a directory on the way. */
+	if (how != PROTECT_EXISTING && strchr(res.missing, '/'))
+		how = PROTECT_RESERVE_DIR;
+	return plan_protect_missing(b, name, how, "");
 }
 
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
@@ -163,8 +205,8 @@ int plan_protect_entry(struct build *b, const char *path, enum protect_missing h
 
 	if (plan_is_lifted(b, path))
 		return 0;
-	if (r == ENOENT || (r == 0 && is_placeholder(&st)))
-		return protect_missing(b, path, how);
+	if (r == ENOENT || (r == 0 && is_placeholder(AT_FDCWD, path, &st)))
+		return plan_protect_missing(b, path, how, "");
 	if (r == 0 && !S_ISLNK(st.st_mode)) {
 		r = plan_mark(b, path, MARK_READ_ONLY, !S_ISDIR(st.st_mode));
 		return r == 0 && S_ISDIR(st.st_mode) ? plan_protect_links_in(b, path) : r;
@@ -172,11 +214,17 @@ int plan_protect_entry(struct build *b, const char *path, enum protect_missing h
 	return plan_protect_path(b, path, how);
 }
 
+enum protect_missing plan_protect_how(const struct autorun_name *name)
+{
+	if (!name->is_reserved)
+		return PROTECT_EXISTING;
+	return name->is_dir ? PROTECT_RESERVE_DIR : PROTECT_RESERVE;
+}
+
 static int protect_names(struct build *b, const char *dir, const struct autorun_name *names)
 {
 	for (size_t i = 0; names[i].path; i++) {
-		enum protect_missing how = names[i].is_reserved ? PROTECT_RESERVE
-								: PROTECT_EXISTING;
+		enum protect_missing how = plan_protect_how(&names[i]);
 		const char *path = plan_join(b, dir, names[i].path);
 		int r;
 
@@ -215,16 +263,19 @@ static int protect_grant(struct build *b, const struct grant *g)
 		r = protect_names(b, g->real, autorun_project);
 	if (r == 0 && path_is_within(g->real, b->home_real))
 		r = protect_names(b, b->home_real, autorun_home);
+	/* The settings of agents and editors, which lie at home, too. */
+	if (r == 0 && plan_is_below(g->real, b->home_real))
+		r = protect_names(b, b->home_real, autorun_project);
 	return r;
 }
 
 int plan_apply_protect(struct build *b)
 {
 	bool is_any = false;
-	size_t n = b->n_grants;
+	size_t n = b->n_grants, first = b->n_marks;
 	int r = 0;
 
-	if (b->policy->protect == 0)
+	if (b->policy->protect == POLICY_PROTECT_OFF)
 		return 0;
 	for (size_t i = 0; r == 0 && i < n; i++) {
 		const struct grant *g = b->grants[i];
@@ -240,5 +291,9 @@ int plan_apply_protect(struct build *b)
 		r = protect_grant(b, g);
 		is_any = true;
 	}
-	return r == 0 && is_any ? plan_protect_home_links(b) : r;
+	if (r == 0 && is_any)
+		r = plan_protect_home_links(b);
+	for (size_t i = first; i < b->n_marks; i++)
+		b->marks[i].is_protect = true;
+	return r;
 }

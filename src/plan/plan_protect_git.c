@@ -87,7 +87,9 @@ static int protect_commondir(struct build *b, const char *git_dir)
 	name = plan_first_missing(b, &res);
 	if (!name)
 		return plan_nomem(b);
-	return plan_is_guarded(b, name) ? plan_mark_missing(b, name, MARK_READ_ONLY, ".\n") : 0;
+	return plan_is_guarded(b, name)
+		       ? plan_protect_missing(b, name, PROTECT_RESERVE_READABLE, ".\n")
+		       : 0;
 }
 
 static int protect_dir(struct build *b, const char *git_dir)
@@ -96,9 +98,9 @@ static int protect_dir(struct build *b, const char *git_dir)
 		const char *name;
 		enum protect_missing how;
 	} names[] = {
-		{ "hooks", PROTECT_RESERVE_READABLE },
-		{ "modules", PROTECT_RESERVE },
-		{ "worktrees", PROTECT_RESERVE },
+		{ "hooks", PROTECT_RESERVE_DIR },
+		{ "modules", PROTECT_RESERVE_DIR },
+		{ "worktrees", PROTECT_RESERVE }, /* gc removes an empty directory */
 	};
 	int r = 0;
 
@@ -132,7 +134,7 @@ static int protect_found(void *ctx, enum git_obeyed what, const char *path)
 		p->r = plan_protect_path(p->b, path, PROTECT_EXISTING);
 	else
 		p->r = plan_protect_path(p->b, path,
-					 what == GIT_OBEYED_HOOKS ? PROTECT_RESERVE
+					 what == GIT_OBEYED_HOOKS ? PROTECT_RESERVE_DIR
 								  : PROTECT_RESERVE_READABLE);
 	return p->r;
 }
@@ -227,7 +229,7 @@ static int add_repo(struct build *b, const char *git_dir, const char *work_dir, 
 	/* A missing one is reserved; one behind a link may be anywhere. */
 	repo->has_safe_modules = !is_written_below(b, modules) &&
 				 (!plan_grant_of(b, git_dir, true) || lstat(modules, &st) < 0 ||
-				  S_ISDIR(st.st_mode) || is_placeholder(&st));
+				  S_ISDIR(st.st_mode) || is_placeholder(AT_FDCWD, modules, &st));
 	return 0;
 }
 
@@ -272,7 +274,7 @@ static int protect_dot_git(struct build *b, const char *dir)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (res.missing)
-		return plan_protect_path(b, path, PROTECT_RESERVE);
+		return plan_protect_path(b, path, PROTECT_RESERVE_DIR);
 	if (!S_ISDIR(res.st.st_mode)) {
 		r = protect_git_file(b, path, dir);
 		return r < 0 ? r : 1;
@@ -315,7 +317,7 @@ static int is_missing(struct build *b, const char *path)
 	struct stat st;
 
 	if (stat(path, &st) == 0)
-		return is_placeholder(&st);
+		return is_placeholder(AT_FDCWD, path, &st);
 	return errno == EACCES ? plan_cannot_protect(b, path, -errno) : 1;
 }
 

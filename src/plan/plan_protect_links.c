@@ -95,9 +95,7 @@ static int protect_home_names(struct build *b, int home_fd)
 		if (!has_link(home_fd, autorun_home[i].path, &last))
 			continue;
 		path = plan_join(b, b->home_real, autorun_home[i].path);
-		r = path ? plan_protect_path(b, path,
-					     autorun_home[i].is_reserved ? PROTECT_RESERVE
-									 : PROTECT_EXISTING)
+		r = path ? plan_protect_path(b, path, plan_protect_how(&autorun_home[i]))
 			 : plan_nomem(b);
 		if (r < 0)
 			return r;

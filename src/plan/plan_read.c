@@ -10,10 +10,10 @@
 
 #define OP_FLAGS                                                                                   \
 	(PLAN_RDONLY | PLAN_NOEXEC | PLAN_FILE | PLAN_MKPOINT | PLAN_IDENTITY | PLAN_DEVICE |      \
-	 PLAN_REUSED | PLAN_PRIVATE_DIR | PLAN_IF_THERE)
+	 PLAN_REUSED | PLAN_PRIVATE_DIR | PLAN_IF_THERE | PLAN_UNMAPPED | PLAN_PROTECTED)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
-	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES)
+	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES | PLAN_LOSES_TMP)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,
@@ -144,6 +144,17 @@ static int check_program(const struct plan_header *h)
 	return is_absolute(h, h->exec_path);
 }
 
+static int is_path_or_none(const struct plan_header *h, uint32_t off)
+{
+	return off == 0 || is_path(h, off);
+}
+
+static int check_paths(const struct plan_header *h)
+{
+	return is_path(h, h->cwd) && is_string_or_none(h, h->hostname) &&
+	       is_path_or_none(h, h->workspace) && is_path_or_none(h, h->lost_home);
+}
+
 static int check_rlimits(const struct plan_header *h)
 {
 	if (h->n_rlimits > PLAN_RLIMITS_MAX)
@@ -182,8 +193,7 @@ int plan_read_check(const void *block, size_t size)
 		return PLAN_FAULT_ARGV;
 	if (!check_offsets(h, h->envp_off, h->n_envp))
 		return PLAN_FAULT_ENVP;
-	if (!check_program(h) || !is_path(h, h->cwd) || !is_string_or_none(h, h->hostname) ||
-	    (h->workspace != 0 && !is_path(h, h->workspace)))
+	if (!check_program(h) || !check_paths(h))
 		return PLAN_FAULT_STRING;
 	if (!check_rlimits(h))
 		return PLAN_FAULT_RLIMIT;

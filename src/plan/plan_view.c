@@ -12,7 +12,7 @@
 
 #include "plan/plan_internal.h"
 
-#define COPY_MAX ((size_t)4 << 10)
+#define COPY_MAX ((size_t)8 << 10)
 
 /* Programs and libraries. */
 static const char *const system_dirs[] = {
@@ -31,7 +31,12 @@ enum etc_how {
 
 static const char pki[] = "/etc/pki", jvm[] = "/usr/lib/jvm";
 
-/* What of /etc programs need to work as they do outside; links are recreated. */
+/*
+ * What of /etc programs need to work as they do outside; links are recreated. The second part are
+ * the settings that a distribution takes out of a program's own tree, and without which it does not
+ * start or forgets what it must not do. They are shown to every command: a shell or make may start
+ * the program. No directory of a service stands here, for those may hold passwords and keys.
+ */
 static const struct {
 	const char *path;
 	int how;
@@ -52,7 +57,18 @@ static const struct {
 	{ "/etc/java-17-openjdk", ETC_DIR, jvm },
 	{ "/etc/java-21-openjdk", ETC_DIR, jvm },
 	{ "/etc/java-25-openjdk", ETC_DIR, jvm },
+	{ "/etc/manpath.config", ETC_COPY, NULL }, /* man fails without, and so does git help */
+	{ "/etc/R", ETC_DIR, NULL },		   /* R finds no packages without */
+	{ "/etc/ImageMagick-6", ETC_DIR, NULL },   /* policy.xml: what may not be converted */
+	{ "/etc/ImageMagick-7", ETC_DIR, NULL },
+	{ "/etc/libreoffice", ETC_DIR, NULL }, /* its registry */
+	{ "/etc/chromium.d", ETC_DIR, NULL },  /* /usr/bin/chromium stops without */
+	{ "/etc/php", ETC_DIR, NULL },	       /* which extensions are loaded */
+	{ "/etc/texmf", ETC_DIR, NULL },
 };
+
+/* The same for what packages have made when they were installed. */
+static const char *const var_dirs[] = { "/var/lib/texmf" }; /* formats: pdflatex.fmt */
 
 /* Read as they are where no file can be put in their place (level landlock). */
 static const char *const etc_real[] = {
@@ -192,6 +208,9 @@ static int add_synthetic(struct build *b)
 	const char *passwd = user_database(b, uid, gid);
 	const char *group = arena_printf(b->arena, "root:x:0:\n%s:x:%u:\nnogroup:x:65534:\n",
 					 b->user_name, gid);
+	/* Programs built with musl wait for an answer even where they were told that there is none.
+	 */
+	const char *no_servers = "# no network\noptions timeout:1 attempts:1\n";
 	const struct {
 		const char *path, *text;
 	} files[] = {
@@ -199,8 +218,7 @@ static int add_synthetic(struct build *b)
 		{ "/etc/group", group },
 		{ "/etc/hosts", "127.0.0.1 localhost cordon\n::1 localhost\n" },
 		/* Any address would do: all of them lead to the gateway. */
-		{ "/etc/resolv.conf",
-		  plan_has_egress(b) ? "nameserver 198.18.0.1\n" : "# no network\n" },
+		{ "/etc/resolv.conf", plan_has_egress(b) ? "nameserver 198.18.0.1\n" : no_servers },
 		{ "/etc/nsswitch.conf", "passwd: files\ngroup: files\nhosts: files dns\n" },
 		{ "/etc/hostname", "cordon\n" },
 	};
@@ -344,14 +362,30 @@ bool plan_var_tmp_is_link(const struct build *b)
 	return !is_grant_within(b, "/var/tmp") && !plan_is_below("/var/tmp", b->home_real);
 }
 
+/* PostgreSQL as Debian and others build it makes its socket there and has no other default. */
+#define POSTGRES_RUN "/run/postgresql"
+
+/* /run is read-only and empty: what looks for it as /var/run finds it, and a database its place. */
+static int add_run(struct build *b)
+{
+	int r = make_dir(b, "/run", 0755, 0);
+
+	if (r == 0 && !is_grant_within(b, "/var/run"))
+		r = make_link(b, "/var/run", "/run");
+	if (r < 0 || is_grant_within(b, POSTGRES_RUN) || plan_grant_of(b, "/tmp", false) ||
+	    plan_is_denied(b, POSTGRES_RUN) || access(POSTGRES_RUN, F_OK) < 0)
+		return r;
+	return make_link(b, POSTGRES_RUN, "/tmp");
+}
+
 static int add_private_dirs(struct build *b)
 {
 	int r = plan_keeps_tmp(b) ? make_dir(b, "/tmp", 0755, 0) : add_private(b, "/tmp", 01777);
 
 	if (r == 0)
-		r = make_dir(b, "/run", 0755, 0);
-	if (r == 0)
 		r = make_dir(b, "/var", 0755, 0);
+	if (r == 0)
+		r = add_run(b);
 	if (r < 0)
 		return r;
 	if (plan_var_tmp_is_link(b))
@@ -386,6 +420,8 @@ int plan_system_view(struct build *b)
 		r = add_dev(b);
 	if (r == 0)
 		r = add_private_dirs(b);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(var_dirs); i++)
+		r = add_system(b, var_dirs[i], true, RIGHTS_READ);
 	return r;
 }
 
@@ -420,6 +456,8 @@ int plan_system_rules(struct build *b)
 		r = grant_system(b, system_dirs[i]);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(etc_entries); i++)
 		r = grant_system(b, etc_entries[i].path);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(var_dirs); i++)
+		r = grant_system(b, var_dirs[i]);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(etc_real); i++)
 		r = grant_system(b, etc_real[i]);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(devices); i++)
@@ -429,8 +467,7 @@ int plan_system_rules(struct build *b)
 	/* Other processes' files there stay closed: Landlock allows no ptrace access out. */
 	if (r == 0)
 		r = add_rule(b, "/proc", RIGHTS_READ, true);
-	if (r == 0 && !b->in->is_self)
-		r = b->in->private_dir ? plan_private_rules(b)
-				       : add_rule(b, b->in->tmpdir, plan_private_rights(b), true);
-	return r;
+	if (r == 0 && !b->in->is_self && !b->in->private_dir)
+		r = add_rule(b, b->in->tmpdir, plan_private_rights(b), true);
+	return r == 0 ? plan_private_rules(b) : r;
 }

@@ -47,7 +47,7 @@ static int check_base(struct build *b, const struct grant *g)
 		return cordon_err(b->err, CORDON_E_PATH, 0,
 				  "the workspace '%s' was replaced while it was looked at",
 				  g->typed);
-	if (g->typed[0] != '/' && path_is_within(g->real, b->home_real)) {
+	if (g->typed[0] != '/' && g->typed[0] != '~' && path_is_within(g->real, b->home_real)) {
 		r = cordon_err(b->err, CORDON_E_PATH, 0, "'%s' is your home directory", g->typed);
 		cordon_err_hint(b->err, "work in a directory of its own, or name the home in full "
 					"if you mean it");
@@ -96,8 +96,8 @@ static int refuse_beside_copy(struct build *b, const char *what, const char *typ
 			   "level landlock cannot %s '%s' together with the workspace '%s'", what,
 			   typed, b->in->workspace->base);
 
-	cordon_err_hint(b->err, "leave one of the two out, or use a machine with user namespaces "
-				"(cordon check)");
+	cordon_err_hint(b->err, "leave one of the two out, or use a machine with user "
+				"namespaces; 'cordon check' says what is in the way");
 	return r;
 }
 

@@ -26,7 +26,7 @@ static int document_dir(const char *path, char ret[PATH_MAX], struct cordon_erro
 	memcpy(dir, path, len);
 	dir[len] = '\0';
 	if (path[0] != '/' && !getcwd(cwd, sizeof(cwd)))
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot get the current directory");
+		return cordon_err_cwd(err, errno);
 	if (path_normalise(path[0] == '/' ? NULL : cwd, len ? dir : ".", ret, PATH_MAX) < 0)
 		return cordon_err(err, CORDON_E_POLICY, ENAMETOOLONG, "cannot open policy '%.100s'",
 				  path);

@@ -10,7 +10,7 @@
 #include "base/units.h"
 #include "policy/policy_internal.h"
 
-static int is_set(const struct cordon_policy *policy, const struct policy_key *key)
+int policy_is_set(const struct cordon_policy *policy, const struct policy_key *key)
 {
 	const void *at = (const char *)policy + key->offset;
 
@@ -20,7 +20,8 @@ static int is_set(const struct cordon_policy *policy, const struct policy_key *k
 		return ((const struct strlist *)at)->n > 0;
 	if (key->type == POLICY_TYPE_PATH || key->type == POLICY_TYPE_USER)
 		return *(const char *const *)at != NULL;
-	if (key->type == POLICY_TYPE_BOOL || key->type == POLICY_TYPE_LEVEL)
+	if (key->type == POLICY_TYPE_BOOL || key->type == POLICY_TYPE_PROTECT ||
+	    key->type == POLICY_TYPE_LEVEL)
 		return *(const int *)at >= 0;
 	return *(const int64_t *)at >= 0;
 }
@@ -55,7 +56,7 @@ static void write_env(struct json_writer *w, const char *name, const struct strl
 	json_close_object(w);
 }
 
-static void write_value(struct json_writer *w, const struct cordon_policy *policy,
+void policy_write_value(struct json_writer *w, const struct cordon_policy *policy,
 			const struct policy_key *key, const char *name)
 {
 	const void *at = (const char *)policy + key->offset;
@@ -76,6 +77,12 @@ static void write_value(struct json_writer *w, const struct cordon_policy *polic
 		break;
 	case POLICY_TYPE_BOOL:
 		json_bool(w, name, *(const int *)at);
+		break;
+	case POLICY_TYPE_PROTECT:
+		if (*(const int *)at == POLICY_PROTECT_EXISTING)
+			json_string(w, name, policy_protect_names[*(const int *)at]);
+		else
+			json_bool(w, name, *(const int *)at);
 		break;
 	case POLICY_TYPE_LEVEL:
 		json_string(w, name, policy_level_names[*(const int *)at]);
@@ -118,7 +125,7 @@ static void write_policy(struct json_writer *w, const struct cordon_policy *poli
 		const struct policy_key *key = &policy_keys[i];
 		size_t len = group_len(key);
 
-		if (!is_set(policy, key))
+		if (!policy_is_set(policy, key))
 			continue;
 		if (open && (len != open_len || strncmp(open, key->name, len) != 0)) {
 			json_close_object(w);
@@ -133,7 +140,7 @@ static void write_policy(struct json_writer *w, const struct cordon_policy *poli
 			open = key->name;
 			open_len = len;
 		}
-		write_value(w, policy, key, len ? key->name + len + 1 : key->name);
+		policy_write_value(w, policy, key, len ? key->name + len + 1 : key->name);
 	}
 	if (open)
 		json_close_object(w);

@@ -174,6 +174,13 @@ static int read_value(struct reader *rd, const struct policy_key *key,
 			return wrong_type(rd, key->name, "true or false", value);
 		policy_put_bool(rd->policy, key, value->type == JSON_TRUE);
 		return 0;
+	case POLICY_TYPE_PROTECT:
+		if (value->type == JSON_STRING)
+			break;
+		if (value->type != JSON_TRUE && value->type != JSON_FALSE)
+			return wrong_type(rd, key->name, "on, existing or off", value);
+		policy_put_bool(rd->policy, key, value->type == JSON_TRUE);
+		return 0;
 	case POLICY_TYPE_PATH:
 	case POLICY_TYPE_LEVEL:
 	case POLICY_TYPE_USER:
@@ -195,7 +202,11 @@ static int unknown_key(struct reader *rd, const char *name, int is_flat)
 				(int)strcspn(name, "."), name, strchr(name, '.') + 1);
 		return r;
 	}
-	return policy_unknown_key(name, rd->err);
+	r = policy_unknown_key(name, rd->err);
+	if (strcmp(name, "policy") == 0)
+		cordon_err_hint(rd->err, "the JSON of 'cordon policy show' has the policy as its "
+					 "member 'policy': jq .policy");
+	return r;
 }
 
 /* The keys of one group. */

@@ -43,7 +43,7 @@ const struct policy_key policy_keys[] = {
 		.short_flag = 'w',
 		.flag = "write",
 		.arg = "PATH",
-		.default_text = "private /tmp and home only",
+		.default_text = "private /tmp, home and /dev/shm",
 		.doc = "Files and directories that can be read and written.",
 	},
 	{
@@ -53,7 +53,8 @@ const struct policy_key policy_keys[] = {
 		.flag = "deny",
 		.arg = "PATH",
 		.default_text = "nothing",
-		.doc = "Paths that stay hidden, also inside grants and when they do not exist yet.",
+		.doc = "Paths that stay hidden, also inside grants and when they do not exist yet; "
+		       "patterns (**/.env, *.pem) hide what matches when the run starts.",
 	},
 	{
 		.name = "fs.workspace",
@@ -67,13 +68,14 @@ const struct policy_key policy_keys[] = {
 	},
 	{
 		.name = "fs.protect",
-		.type = POLICY_TYPE_BOOL,
+		.type = POLICY_TYPE_PROTECT,
 		.offset = AT(protect),
-		.flag = "no-protect",
+		.flag = "protect",
+		.arg = "on|existing|off",
 		.default_text = "on",
 		.doc = "Names that run by themselves later (git hooks and config, shell, editor "
-		       "and "
-		       "agent files) stay read-only inside write grants.",
+		       "and agent files) stay read-only inside write grants, and missing ones "
+		       "cannot be made; existing: they can be made, and are put aside afterwards.",
 	},
 	{
 		.name = "cwd",
@@ -82,7 +84,7 @@ const struct policy_key policy_keys[] = {
 		.short_flag = 'C',
 		.flag = "cwd",
 		.arg = "DIR",
-		.default_text = "the caller's current directory",
+		.default_text = "the caller's current directory if it is visible, otherwise home",
 		.doc = "Directory that the command starts in; must lie inside a grant.",
 	},
 	{
@@ -102,7 +104,8 @@ const struct policy_key policy_keys[] = {
 		.short_flag = 'e',
 		.flag = "env",
 		.arg = "NAME[=VALUE]",
-		.default_text = "PATH and HOME",
+		.default_text = "PATH (the caller's, without what is not visible), HOME, USER, "
+				"LOGNAME, SHELL and PWD",
 		.doc = "Environment variables with the values they get.",
 	},
 	{
@@ -267,7 +270,8 @@ const struct policy_key policy_keys[] = {
 		.max = OUTPUT_MAX,
 		.flag = "max-output",
 		.arg = "SIZE",
-		.default_text = "none on a terminal, 1M per stream in the API and with --json",
+		.default_text =
+			"none on the command line, 1M per stream in the API and with --json",
 		.doc = "Bytes of each output stream that are kept: 64K, 1M, 2G.",
 	},
 	{
@@ -325,6 +329,13 @@ const char *const policy_level_names[] = {
 	[CORDON_LEVEL_NAMESPACES] = "namespaces",
 };
 static_assert(ARRAY_SIZE(policy_level_names) == CORDON_LEVEL_MAX, "a name for each level");
+
+const char *const policy_protect_names[] = {
+	[POLICY_PROTECT_OFF] = "off",
+	[POLICY_PROTECT_ON] = "on",
+	[POLICY_PROTECT_EXISTING] = "existing",
+};
+static_assert(ARRAY_SIZE(policy_protect_names) == POLICY_PROTECT_MAX, "a name for each value");
 
 const char *const policy_layer_names[] = {
 	"user",	    "mount",   "pid",	  "net",    "ipc",     "uts",

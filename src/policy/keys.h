@@ -12,6 +12,7 @@
 enum policy_type {
 	POLICY_TYPE_PATHS,	/* list of paths */
 	POLICY_TYPE_BOOL,	/* on or off */
+	POLICY_TYPE_PROTECT,	/* enum policy_protect; in JSON also true or false */
 	POLICY_TYPE_PATH,	/* one path */
 	POLICY_TYPE_ENV_NAMES,	/* list of NAME or PREFIX* */
 	POLICY_TYPE_ENV_VALUES, /* NAME=VALUE; in JSON an object */
@@ -59,6 +60,7 @@ int policy_key_is_group(const char *name);
 int policy_type_is_list(enum policy_type type);
 
 /* Names of enum cordon_level. */
+extern const char *const policy_protect_names[]; /* by enum policy_protect */
 extern const char *const policy_level_names[];
 
 /* What `require` may name, besides "landlock:N". */

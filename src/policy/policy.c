@@ -75,7 +75,8 @@ static int add_all(struct cordon_policy *dst, const struct cordon_policy *src,
 
 			if (text)
 				r = policy_put(dst, key, text, NULL, err);
-		} else if (key->type == POLICY_TYPE_BOOL || key->type == POLICY_TYPE_LEVEL) {
+		} else if (key->type == POLICY_TYPE_BOOL || key->type == POLICY_TYPE_PROTECT ||
+			   key->type == POLICY_TYPE_LEVEL) {
 			if (*(const int *)at >= 0)
 				*policy_choice(dst, key) = *(const int *)at;
 		} else if (*(const int64_t *)at >= 0) {

@@ -22,12 +22,20 @@
 #define POLICY_DEFAULT_DISK_BYTES (256LL << 20)
 #define POLICY_DEFAULT_GRACE_MS 1000
 
+/* What becomes of names that run by themselves later; the values of fs.protect. */
+enum policy_protect {
+	POLICY_PROTECT_OFF,
+	POLICY_PROTECT_ON,
+	POLICY_PROTECT_EXISTING, /* missing ones may be made, and are put aside afterwards */
+	POLICY_PROTECT_MAX
+};
+
 struct cordon_policy {
 	struct arena arena;
 
 	struct strlist fs_read, fs_write, fs_deny; /* absolute, or relative to the run's cwd */
 	const char *workspace;			   /* the same, of a directory */
-	int protect;				   /* -1 unset, 0 off, 1 on */
+	int protect;				   /* enum policy_protect, -1 unset */
 	const char *cwd;
 
 	struct strlist env_pass; /* NAME or PREFIX* */

@@ -51,6 +51,12 @@ int policy_put_publish(struct cordon_policy *policy, const struct policy_key *ke
 /* "unknown key '...'" with a suggestion. */
 int policy_unknown_key(const char *name, struct cordon_error *err);
 
+/* json_out.c */
+int policy_is_set(const struct cordon_policy *policy, const struct policy_key *key);
+struct json_writer;
+void policy_write_value(struct json_writer *w, const struct cordon_policy *policy,
+			const struct policy_key *key, const char *name);
+
 int policy_nomem(struct cordon_error *err);
 
 #endif

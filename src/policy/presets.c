@@ -18,6 +18,13 @@ static const struct policy_setting agent[] = {
 	{ "fs.write", "." },
 	/* ... but not what would run later on the host, outside the sandbox. */
 	{ "fs.protect", "on" },
+	/* Nor read the secrets that usually lie beside the code. Patterns, since a name would be
+	 * held if it did not exist; and here only, since a search of the whole tree takes time. */
+	{ "fs.deny", "./.env!(.example|.sample|.template|.dist|.defaults|.schema)" },
+	{ "fs.deny", "./id_@(rsa|dsa|ecdsa|ed25519)" },
+	{ "fs.deny", "./*.@(key|p12|pfx|jks|keystore)" },
+	{ "fs.deny", "./config/*.key" },
+	{ "fs.deny", "./.@(netrc|pypirc|git-credentials|htpasswd)" },
 	/* A tool call that takes longer hangs or waits for input. */
 	{ "limits.wall", "10m" },
 	/* Test runners and language servers start many threads; a fork bomb ends here. */

@@ -10,6 +10,7 @@
 #include <cordon/run.h>
 
 #include "base/err.h"
+#include "base/glob.h"
 #include "base/nearest.h"
 #include "base/path.h"
 #include "base/units.h"
@@ -94,16 +95,25 @@ static int put_string(struct cordon_policy *policy, const struct policy_key *key
 static int check_path(const struct policy_key *key, const char *text, const char *base_dir,
 		      char buf[PATH_MAX], const char **ret, struct cordon_error *err)
 {
+	const bool is_pattern = key->offset == offsetof(struct cordon_policy, fs_deny) &&
+				glob_is_pattern(text);
+	char dir[PATH_MAX];
+
 	if (!*text)
 		return cordon_err(err, CORDON_E_POLICY, 0, "%s: a path must not be empty",
 				  key->name);
-	/* Only shells expand it, and hardly any file is called so. */
-	if (text[0] == '~' && (text[1] == '/' || text[1] == '\0')) {
-		cordon_err(err, CORDON_E_POLICY, 0, "%s: '~' is not expanded in '%.80s'", key->name,
-			   text);
-		cordon_err_hint(err, "write the path in full ('./~' if it is really called so)");
+	if (text[0] == '~' && text[1] != '/' && text[1] != '\0') {
+		cordon_err(err, CORDON_E_POLICY, 0, "%s: '%.80s': only ~ and ~/ are expanded",
+			   key->name, text);
+		cordon_err_hint(err, "write the path in full, or './%.80s'", text);
 		return -CORDON_E_POLICY;
 	}
+	/* What is no path in the document's directory: the plan knows the home and the grants. */
+	if (text[0] == '~' || (is_pattern && glob_is_anywhere(text)))
+		base_dir = NULL;
+	/* The directory is no part of the pattern. A path that is too long is one in any case. */
+	if (base_dir && is_pattern && glob_escape(base_dir, dir, sizeof(dir)) == 0)
+		base_dir = dir;
 	if (strlen(text) >= PATH_MAX ||
 	    (base_dir && path_normalise(base_dir, text, buf, PATH_MAX) < 0))
 		return cordon_err(err, CORDON_E_POLICY, 0,
@@ -398,6 +408,8 @@ int policy_put(struct cordon_policy *policy, const struct policy_key *key, const
 		return put_command(policy, key, text, base_dir, err);
 	case POLICY_TYPE_BOOL:
 		return put_choice(policy, key, text, switches, ARRAY_SIZE(switches), err);
+	case POLICY_TYPE_PROTECT:
+		return put_choice(policy, key, text, policy_protect_names, POLICY_PROTECT_MAX, err);
 	case POLICY_TYPE_LEVEL:
 		return put_choice(policy, key, text, policy_level_names, CORDON_LEVEL_MAX, err);
 	case POLICY_TYPE_ENV_NAMES:

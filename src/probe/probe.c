@@ -9,6 +9,7 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -24,6 +25,9 @@
 /* The latest version whose rights are known from a released kernel; a later mask is tried first. */
 #define ABI_CERTAIN 8
 
+#define ANCESTORS_MAX 256
+#define STATUS_BYTES_MAX 4096
+
 static int kernel_accepts(uint64_t fs, uint64_t net, uint64_t scoped)
 {
 	const uint64_t attr[3] = { fs, net, scoped };
@@ -36,20 +40,26 @@ static int kernel_accepts(uint64_t fs, uint64_t net, uint64_t scoped)
 	return 1;
 }
 
+void probe_use_abi(struct probe_machine *machine, int abi)
+{
+	machine->landlock_abi = abi;
+	machine->landlock_fs = landlock_fs_rights(abi);
+	machine->landlock_net = landlock_net_rights(abi);
+	machine->landlock_scoped = landlock_scopes(abi);
+}
+
 void probe_machine(struct probe_machine *ret)
 {
 	long abi =
 		raw_syscall(__NR_landlock_create_ruleset, 0, 0, LL_CREATE_RULESET_VERSION, 0, 0, 0);
 	int known = (int)abi;
 
-	ret->landlock_abi = (int)abi;
 	if (known > ABI_CERTAIN &&
 	    !kernel_accepts(landlock_fs_rights(known), landlock_net_rights(known),
 			    landlock_scopes(known)))
 		known = ABI_CERTAIN;
-	ret->landlock_fs = landlock_fs_rights(known);
-	ret->landlock_net = landlock_net_rights(known);
-	ret->landlock_scoped = landlock_scopes(known);
+	probe_use_abi(ret, known);
+	ret->landlock_abi = (int)abi;
 	ret->uid = geteuid();
 	ret->gid = getegid();
 }
@@ -127,4 +137,57 @@ int probe_user_tasks(uid_t uid, bool only_here)
 			count += count_threads(dirfd(proc), entry->d_name);
 	}
 	return count;
+}
+
+/* The beginning of a file of /proc/@pid, as a string; its length, or -errno. */
+static ssize_t read_proc(const char *pid, const char *name, char *ret, size_t size)
+{
+	char path[64];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, ret, size - 1);
+	n = n < 0 ? -errno : n;
+	close(fd);
+	ret[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* A number of /proc/@pid/status, -1 if it cannot be read. */
+static long status_number(const char *pid, const char *label)
+{
+	char text[STATUS_BYTES_MAX];
+	const char *line;
+
+	if (read_proc(pid, "status", text, sizeof(text)) <= 0)
+		return -1;
+	line = strstr(text, label);
+	return line ? strtol(line + strlen(label), NULL, 10) : -1;
+}
+
+bool probe_has_filter(void)
+{
+	return status_number("self", "\nSeccomp:") == 2; /* SECCOMP_MODE_FILTER */
+}
+
+bool probe_is_in_cordon(void)
+{
+	char name[16], pid[24] = "self";
+
+	for (int i = 0; i < ANCESTORS_MAX; i++) {
+		long parent = status_number(pid, "\nPPid:");
+
+		if (parent <= 0)
+			return false;
+		snprintf(pid, sizeof(pid), "%ld", parent);
+		/* Ends in a NUL: the first argument is the whole string. */
+		if (read_proc(pid, "cmdline", name, sizeof(name)) > 0 &&
+		    strcmp(name, "cordon-init") == 0)
+			return true;
+	}
+	return false;
 }

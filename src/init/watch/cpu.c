@@ -18,7 +18,7 @@
 #include "bare/raw.h"
 #include "bare/signals.h"
 #include "bare/wait.h"
-#include "init/procfs.h"
+#include "init/pause.h"
 #include "init/tree.h"
 #include "init/watch/cpu.h"
 #include "init/watch/idle.h"
@@ -28,17 +28,11 @@
 #define QUIET_NS (20 * MS)
 #define IDLE_NS (50 * MS)  /* what is used until the next look is made up for later */
 #define BURST_NS (10 * MS) /* CPU time that an idle tree may have saved up */
-#define TICK_NS (10 * MS)  /* USER_HZ */
 #define UNWAITED_NS (5 * MS)
 #define STOPPING_NS (40 * MS) /* until a stop has reached every process */
 #define RESTLESS_NS (5 * MS)
 #define RESTLESS_MAX 100
 #define ACCOUNTS_NS (20 * MS)
-#define STOPPED_MAX 1024
-#define PARENTS_MAX 256 /* in larger trees that takes too many looks ... */
-#define MOMENT_NS 20000
-#define PARENTS_NS (30 * MS) /* ... or too long */
-#define STAT_MAX 512
 
 struct seen {
 	int pid;
@@ -60,8 +54,6 @@ static struct {
 	int is_stopped;
 	int n_restless; /* how often it ran although it was */
 	uint64_t stopped_ns;
-	int was_stopped[STOPPED_MAX]; /* by the tree itself */
-	int n_was_stopped;
 } cpu;
 
 void cpu_start(void)
@@ -84,28 +76,6 @@ static uint64_t collected(void)
 	raw_syscall(__NR_getrusage, RUSAGE_CHILDREN, RAW_ARG(&usage), 0, 0, 0, 0);
 	return timeval_ns((const void *)&usage.ru_utime) +
 	       timeval_ns((const void *)&usage.ru_stime);
-}
-
-/* The state letter, the parent, and the CPU time of children it waited for. The name in front of
- * them is the guest's and may contain anything; the last parenthesis ends it. */
-static char read_stat(struct init *in, int pid, uint64_t *ret_children_ns, int *ret_parent)
-{
-	char text[STAT_MAX], *s, state;
-	uint64_t field[15];
-	long n = proc_read(in->proc_fd, pid, "stat", text, sizeof(text));
-
-	*ret_children_ns = 0;
-	*ret_parent = 0;
-	for (s = text + (n > 0 ? n : 0); s > text && *s != ')'; s--)
-		;
-	if (s == text || s[1] != ' ')
-		return 0;
-	state = s[2];
-	if (proc_numbers(s + 3, field, 14) != 14)
-		return state;
-	*ret_parent = (int)field[0];
-	*ret_children_ns = (field[12] + field[13]) * TICK_NS;
-	return state;
 }
 
 static uint64_t seen_before(int pid, int hint)
@@ -137,7 +107,7 @@ static uint64_t look(struct init *in, int with_accounts)
 		now[i].pid = pids[i];
 		now[i].used_ns = used;
 		if (with_accounts) {
-			read_stat(in, pids[i], &children, &parent);
+			tree_stat(in, pids[i], &children, &parent);
 			accounts += used + children;
 		}
 	}
@@ -154,49 +124,9 @@ int cpu_is_idle(void)
 	return cpu.is_idle;
 }
 
-/*
- * A parent that waits for its children may be told that one of them was stopped, unless it stops
- * first. So parents are stopped before the others, one after the other, as long as that is quick;
- * the kernel lists them in the order in which they were made. Processes made meanwhile are stopped
- * with the others.
- */
-static void stop_parents(struct init *in, const int *pids, const int *parents, int n)
-{
-	uint64_t unused, give_up_ns = now_ns() + PARENTS_NS;
-	int parent;
-
-	for (int i = 0; i < n; i++) {
-		int has_children = 0;
-
-		for (int k = 0; k < n && !has_children; k++)
-			has_children = parents[k] == pids[i];
-		if (!has_children)
-			continue;
-		tree_signal_one(in, SIGSTOP_NR, i, pids, n);
-		while (now_ns() < give_up_ns) {
-			char state = read_stat(in, pids[i], &unused, &parent);
-
-			if (state == 'T' || state == 't' || state == 'Z' || state == 0)
-				break;
-			sleep_ns(MOMENT_NS);
-		}
-	}
-}
-
 static void stop(struct init *in)
 {
-	static int pids[TREE_MAX], parents[TREE_MAX];
-	uint64_t unused;
-	int n = tree_list(in, pids);
-
-	cpu.n_was_stopped = 0;
-	for (int i = 0; i < n; i++)
-		if (read_stat(in, pids[i], &unused, &parents[i]) == 'T' &&
-		    cpu.n_was_stopped < STOPPED_MAX)
-			cpu.was_stopped[cpu.n_was_stopped++] = pids[i];
-	if (n <= PARENTS_MAX)
-		stop_parents(in, pids, parents, n);
-	tree_signal(in, SIGSTOP_NR);
+	tree_pause(in, PAUSE_CPU);
 	cpu.is_stopped = 1;
 }
 
@@ -204,7 +134,7 @@ static void go_on(struct init *in)
 {
 	if (!cpu.is_stopped)
 		return;
-	tree_continue(in, cpu.was_stopped, cpu.n_was_stopped);
+	tree_resume(in, PAUSE_CPU);
 	cpu.is_stopped = 0;
 }
 

@@ -69,7 +69,7 @@ static struct {
 
 static uint64_t found, found_ns; /* by shmem_find(), and when */
 
-static int statfs_root(struct init *in, struct statfs *ret)
+static int statfs_root(const struct init *in, struct statfs *ret)
 {
 	/* Level landlock has no file system of its own. */
 	return in->plan->level == PLAN_LEVEL_NAMESPACES &&
@@ -110,6 +110,13 @@ uint64_t memory_disk(struct init *in)
 	refused_note_room(in, (uint64_t)st.f_bfree, (uint64_t)st.f_ffree, (uint64_t)st.f_blocks,
 			  (uint64_t)st.f_files);
 	return above((uint64_t)(st.f_blocks - st.f_bfree), baseline.blocks) * (uint64_t)st.f_bsize;
+}
+
+int memory_has_new_files(const struct init *in)
+{
+	struct statfs st;
+
+	return !statfs_root(in, &st) || (uint64_t)(st.f_files - st.f_ffree) > baseline.inodes;
 }
 
 static uint64_t private_files(struct init *in)

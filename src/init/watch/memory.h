@@ -43,6 +43,8 @@ uint64_t memory_least(const struct memory *m);
 uint64_t memory_at_least(struct init *in);
 /* Bytes in the private directories. */
 uint64_t memory_disk(struct init *in);
+/* May there be more files in them than before the command ran? */
+int memory_has_new_files(const struct init *in);
 /* What is left in them; 0 if there are none that have a limit. */
 int memory_room(struct init *in, uint64_t *ret_bytes, uint64_t *ret_inodes);
 /* Free memory of the whole machine, at next to no cost; *ret_total: all there is. */

@@ -357,3 +357,8 @@ void watch_end(struct init *in)
 	note_disk(in);
 	refused_end(in);
 }
+
+int watch_has_new_files(const struct init *in)
+{
+	return memory_has_new_files(in);
+}

@@ -19,6 +19,8 @@ uint64_t watch_tick(struct init *in);
 void watch_release(struct init *in);
 /* The last look, when the tree is gone. */
 void watch_end(struct init *in);
+/* May there be more files in the private directories than before the command ran? */
+int watch_has_new_files(const struct init *in);
 
 /* cpu.c: CPU time that processes of the tree were seen to use. */
 uint64_t cpu_observed_us(void);

@@ -82,6 +82,8 @@ static int collect_once(struct cordon_workspace *ws, struct ws_changes *ret)
 		r = ws_find_obeyed(&c, ws->meta.base);
 	if (r == 0)
 		r = walk_twice(&c);
+	if (r == 0)
+		r = ws_hold_lost(ret);
 	ws_records_free(c.records);
 	drop_frames(&c);
 	free(c.frames);
@@ -185,6 +187,7 @@ void ws_node_change(const struct ws_changes *changes, uint32_t node, struct strb
 		.risks = n->risks,
 		.in_git = n->in_git,
 		.is_listed = ws_node_is_listed(changes, node),
+		.lost = n->lost ? n->lost->path : NULL,
 	};
 	if (n->from != WS_NO_NODE) {
 		ws_node_path(changes, n->from, from);

@@ -24,6 +24,13 @@
 #define WS_NO_NODE UINT32_MAX
 #define WS_CHANGES_MAX (4u << 20)
 
+/* A repository of the base that was removed or replaced, in whole or in a part that it needs. */
+struct ws_lost {
+	const char *what; /* path of what is gone */
+	const char *path; /* of the outermost repository around it: this must be named */
+	uint32_t unit;	  /* its node, WS_NO_NODE = the base itself */
+};
+
 struct ws_node {
 	const char *name;
 	uint32_t parent;	/* index of the directory's node, WS_NO_NODE = the root */
@@ -34,9 +41,13 @@ struct ws_node {
 	bool is_renamed_away;	/* DELETED, and another node's `from`: not listed */
 	bool in_git;
 	bool is_obeyed; /* by git, as a config says, or not known to be harmless in a repository */
+	bool is_repository;   /* a directory that is a repository in the base */
+	bool is_lost;	      /* lost.c: the base's repository does not survive without it */
+	bool is_risky_itself; /* with `lost`: it must be named as well */
 	uint16_t mode, old_mode, risks;
 	uint64_t size, old_size;
 	const char *target, *old_target;
+	const struct ws_lost *lost; /* of everything in that repository, else NULL */
 };
 
 /* In the order of a walk: a directory before what is in it, names sorted by bytes. */
@@ -44,6 +55,7 @@ struct ws_changes {
 	struct arena arena;
 	struct ws_node *v;
 	size_t n, cap;
+	bool is_repository; /* the base itself */
 };
 
 /* Collects. @ret is empty on failure. */

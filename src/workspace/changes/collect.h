@@ -20,6 +20,17 @@ struct ws_entry {
 	struct stat up, lo;
 };
 
+/* What a directory of the base is to a repository there; lost.c says which matter. */
+enum ws_part {
+	WS_PART_NONE = 0,
+	WS_PART_REPOSITORY, /* its own directory */
+	WS_PART_OBJECTS,
+	WS_PART_PACK,
+	WS_PART_LOOSE,
+	WS_PART_REFS,
+	WS_PART_BRANCHES,
+};
+
 /* A directory that the walk is in. */
 struct ws_frame {
 	struct names up_names, lo_names;
@@ -39,6 +50,10 @@ struct ws_frame {
 	struct autorun_dir autorun;
 	bool in_repository;	/* a repository's own directory, or below one */
 	struct git_place place; /* where in it */
+	uint8_t part;		/* enum ws_part */
+	size_t objects;		/* frame of the `objects` that it is, or is in */
+	uint64_t n_gone, n_new; /* objects and packs below it */
+	bool is_young;		/* copies: the guest made it */
 };
 
 /* A name in a directory of the base that git obeys because the user's config says so. */
@@ -96,6 +111,16 @@ bool ws_is_git_allowed(const struct ws_collect *c, const struct ws_frame *f,
 		       const struct ws_entry *e);
 /* The place of @f, the directory @name in @above. */
 void ws_enter_git(const struct ws_frame *above, const char *name, struct ws_frame *f);
+
+/* lost.c: on the way through the trees, what a repository of the base loses. @above, @name: NULL
+ * for the root. */
+void ws_lost_enter(struct ws_collect *c, const struct ws_frame *above, const char *name,
+		   struct ws_frame *f);
+void ws_lost_visit(struct ws_collect *c, const struct ws_frame *f, struct ws_node *node);
+/* Before the cursors leave @f. 0 or -errno. */
+int ws_lost_leave(struct ws_collect *c, const struct ws_frame *f);
+/* After the walk: marks everything in a repository that lost something. 0 or -errno. */
+int ws_hold_lost(struct ws_changes *changes);
 
 /* renames.c: pairs what was deleted with what was added. */
 int ws_find_renames(struct cordon_workspace *ws, struct ws_changes *changes);

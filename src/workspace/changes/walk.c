@@ -282,6 +282,7 @@ static int push_directory(struct ws_collect *c, size_t i, const struct ws_entry 
 	if (c->out->v[node].is_obeyed)
 		f->autorun.all |= AUTORUN_PROTECTED;
 	r = enter(c, f);
+	ws_lost_enter(c, above, e->name, f);
 	if (r < 0 || !in_up || !in_lo || step->kind != 0 || step->promote != 0)
 		return r;
 	r = ws_decide_directory(c, above, e, &differs);
@@ -321,6 +322,7 @@ static int visit(struct ws_collect *c, const char *name, bool has_up, bool has_l
 		return r;
 	has_power = e.has_up && ws_has_power_attribute(c->up.fd, name, c->buf);
 	set_risks(f, i, node, has_power);
+	ws_lost_visit(c, f, node);
 	if (!step.down_up && !step.down_lo)
 		return 0;
 	r = go_down(c, &e, &step, &in_up, &in_lo);
@@ -335,8 +337,10 @@ static int visit(struct ws_collect *c, const char *name, bool has_up, bool has_l
 static int leave(struct ws_collect *c)
 {
 	struct ws_frame *f = &c->frames[c->n - 1];
-	int r = go_up(c, f);
+	int r = ws_lost_leave(c, f);
 
+	if (r == 0)
+		r = go_up(c, f);
 	if (f->node != WS_NO_NODE && c->out->v[f->node].kind == 0) {
 		struct ws_node *node = &c->out->v[f->node];
 
@@ -369,6 +373,7 @@ int ws_walk(struct ws_collect *c)
 	f->is_touched = c->is_copy &&
 			(fstat(c->up.fd, &st) < 0 || !ws_is_before(&st.st_ctim, &c->created));
 	r = enter(c, f);
+	ws_lost_enter(c, NULL, NULL, f);
 	while (r == 0) {
 		const char *name = next_name(&c->frames[c->n - 1], &has_up, &has_lo);
 

@@ -114,18 +114,18 @@ static int check_recorded(const struct ws_record *r, const struct checked *j, co
 	int type = j->has_base ? ws_file_type(j->base.st_mode) : CORDON_FILE_NONE;
 
 	if (r->type == CORDON_FILE_NONE && type == CORDON_FILE_NONE) {
-		*why = "deleted";
+		*why = "was deleted";
 		return r->is_uncertain ? WS_CHANGED : WS_AS_IT_WAS;
 	}
 	if (r->type == CORDON_FILE_NONE || type == CORDON_FILE_NONE) {
-		*why = type == CORDON_FILE_NONE ? "deleted" : "appeared";
+		*why = type == CORDON_FILE_NONE ? "was deleted" : "appeared";
 		return WS_CHANGED;
 	}
 	if (r->type != type) {
 		*why = became(type);
 		return WS_CHANGED;
 	}
-	*why = "changed";
+	*why = "was changed";
 	if (r->is_uncertain ||
 	    (type != CORDON_FILE_SYMLINK && r->mode != (j->base.st_mode & 07777)))
 		return WS_CHANGED;
@@ -144,7 +144,7 @@ static int check_by_time(const struct checked *j, const struct timespec *seen, c
 	bool is_new = j->node->old_type == CORDON_FILE_NONE ||
 		      j->node->kind == CORDON_CHANGE_RENAMED;
 
-	*why = !j->has_base ? "deleted" : is_new ? "appeared" : "changed";
+	*why = !j->has_base ? "was deleted" : is_new ? "appeared" : "was changed";
 	if (is_new || !j->has_base)
 		return is_new && !j->has_base ? WS_AS_IT_WAS : WS_CHANGED;
 	if (ws_is_before(&st->st_ctim, seen))

@@ -88,6 +88,29 @@ static void count(struct cordon_commit_result *ret, int outcome)
 	++*counters[outcome];
 }
 
+/* What is said about it; @path as it is in the base. */
+static void explain(const struct commit *c, uint32_t i, const char *path, struct cordon_error *ret)
+{
+	const struct commit_item *item = &c->items[i];
+	const struct ws_lost *lost = c->changes.v[i].lost;
+
+	if (item->state == ITEM_REFUSED && commit_is_lost(c, i)) {
+		cordon_err(ret, CORDON_E_STATE, 0,
+			   "'%s' was removed or replaced in the workspace: %s history would be "
+			   "lost",
+			   lost->what, strcmp(lost->what, lost->path) == 0 ? "its" : "the");
+		cordon_err_hint(ret, "name '%s' to commit it", lost->path);
+	} else if (item->why && item->is_in_base) {
+		bool is_both = strcmp(item->why, "was changed") == 0 ||
+			       strcmp(item->why, "appeared") == 0;
+
+		cordon_err(ret, CORDON_E_STATE, 0, "'%s' %s in %s%s", path, item->why,
+			   c->ws->meta.base, is_both ? " as well" : "");
+	} else if (item->why) {
+		cordon_err(ret, CORDON_E_STATE, 0, "'%s': %s", path, item->why);
+	}
+}
+
 static void tell_one(struct commit *c, uint32_t i, int outcome)
 {
 	struct strbuf path = STRBUF_INIT, from = STRBUF_INIT;
@@ -98,10 +121,9 @@ static void tell_one(struct commit *c, uint32_t i, int outcome)
 	ws_node_change(&c->changes, i, &path, &from, &change);
 	if (i == c->failed && c->err) {
 		err = c->err;
-	} else if (c->items[i].why) {
-		cordon_err(&why, CORDON_E_STATE, 0, "'%s': %s", path.data ? path.data : "",
-			   c->items[i].why);
-		err = &why;
+	} else {
+		explain(c, i, path.data ? path.data : "", &why);
+		err = why.code ? &why : NULL;
 	}
 	if (!path.failed && !from.failed)
 		c->options.told(c->options.arg, &change, outcome, err);
@@ -168,6 +190,9 @@ static int make_items(struct commit *c)
 			c->items[node->parent].n_children++;
 		if (item->unit == WS_NO_NODE && strcmp(node->name, ".git") == 0)
 			item->unit = i;
+		/* Bare ones are units if they may be lost. */
+		if (node->lost)
+			item->unit = node->lost->unit;
 	}
 	return 0;
 }

@@ -64,6 +64,7 @@ struct commit_item {
 	uint32_t number;	/* in the journal */
 	uint32_t n_children;	/* nodes right below it */
 	const char *why;	/* of a conflict, or a failure */
+	bool is_in_base;	/* `why` says what happened to it in the base */
 	struct commit_old *old; /* NULL = nothing */
 };
 
@@ -102,8 +103,9 @@ struct commit {
 	struct journal *journal;   /* of the commit that is resumed, or NULL */
 	int content_fd;		   /* upper, or the copy */
 	struct walker base, content;
-	bool is_small; /* few enough changes to make each of them durable by itself */
-	bool is_begun; /* the base may have been changed */
+	bool is_all_named; /* the base itself was given as a path */
+	bool is_small;	   /* few enough changes to make each of them durable by itself */
+	bool is_begun;	   /* the base may have been changed */
 	struct cordon_error *err;
 	uint32_t failed; /* the node that an error is about, or WS_NO_NODE */
 };
@@ -118,6 +120,8 @@ uint32_t node_index_child(const struct node_index *index, uint32_t parent, const
 /* All of them: 0, or the negative code of an error that is set in c->err. */
 int commit_select(struct commit *c);
 int commit_select_resumed(struct commit *c);
+/* Whether it is refused because a repository would be lost, and that was not named. */
+bool commit_is_lost(const struct commit *c, uint32_t i);
 int commit_check_base(struct commit *c);
 int commit_apply(struct commit *c);
 int commit_clear_applied(struct commit *c);
@@ -148,8 +152,8 @@ enum ws_verdict {
 
 /* base_check.c: checks @path (relative), called @name in the directory @base_dir_fd (-1: that
  * directory is gone). The changed file, to compare content with, is @name in @upper_dir_fd.
- * @why: a short text for the conflict ("changed", "deleted", "appeared", "became a directory"),
- * static. */
+ * @why: a short text for the conflict ("was changed", "was deleted", "appeared", "became a
+ * directory"), static. */
 int ws_check_base(struct cordon_workspace *ws, const struct ws_records *records, const char *path,
 		  const struct ws_node *node, int base_dir_fd, int upper_dir_fd, const char *name,
 		  const char **why);

@@ -9,9 +9,25 @@
 #include "base/path.h"
 #include "workspace/commit/commit.h"
 
+/* Only its very path chooses it. */
 static bool is_refused_kind(const struct ws_node *node)
 {
 	return (node->risks & CORDON_RISK_REFUSED) != 0;
+}
+
+/* The same even if the repository that it was lost with is named. */
+static bool is_refused_by_itself(const struct ws_node *node)
+{
+	return node->lost ? node->is_risky_itself : is_refused_kind(node);
+}
+
+bool commit_is_lost(const struct commit *c, uint32_t i)
+{
+	const struct ws_lost *lost = c->changes.v[i].lost;
+
+	if (!lost)
+		return false;
+	return lost->unit == WS_NO_NODE ? !c->is_all_named : !c->items[lost->unit].is_named;
 }
 
 /* The path as nodes have it, "" for the base itself. NULL: error is set. */
@@ -99,6 +115,7 @@ static int mark(struct commit *c, const struct node_index *index, const char *co
 		if (!path)
 			return -CORDON_E_PATH;
 		if (!*path) {
+			c->is_all_named |= !is_exclude;
 			for (size_t i = 0; i < c->changes.n; i++) {
 				if (is_exclude)
 					c->items[i].is_excluded = true;
@@ -166,7 +183,7 @@ static void select_each(struct commit *c)
 		}
 	}
 	join_renames(c);
-	for (size_t i = 0; i < c->changes.n; i++) {
+	for (uint32_t i = 0; i < c->changes.n; i++) {
 		const struct ws_node *node = &c->changes.v[i];
 		struct commit_item *item = &c->items[i];
 
@@ -174,10 +191,13 @@ static void select_each(struct commit *c)
 			continue;
 		if (item->is_excluded || !(all || item->is_within))
 			item->state = ITEM_SKIPPED;
-		else if (is_refused_kind(node) && !item->is_named)
+		else if (commit_is_lost(c, i) || (is_refused_by_itself(node) && !item->is_named))
 			item->state = ITEM_REFUSED;
 		else
 			item->state = ITEM_CHOSEN;
+		/* An interrupted commit is finished with just these. */
+		if (node->lost && item->state == ITEM_CHOSEN)
+			item->is_named = true;
 	}
 }
 
@@ -194,7 +214,7 @@ static bool is_git_lock(const struct commit *c, size_t i)
 static bool is_member(const struct commit *c, size_t i)
 {
 	return c->changes.v[i].kind && c->items[i].unit != WS_NO_NODE &&
-	       !is_refused_kind(&c->changes.v[i]) && !is_git_lock(c, i);
+	       !is_refused_by_itself(&c->changes.v[i]) && !is_git_lock(c, i);
 }
 
 /* One state for all members: chosen if any of them is, and none was excluded. */
@@ -218,9 +238,14 @@ static int join_units(struct commit *c)
 			*unit = ITEM_CHOSEN;
 	}
 	for (size_t i = 0; i < c->changes.n; i++) {
-		if (is_member(c, i))
-			c->items[i].state = fate[c->items[i].unit] == ITEM_CHOSEN ? ITEM_CHOSEN
-										  : ITEM_SKIPPED;
+		uint8_t *state = &c->items[i].state;
+
+		if (!is_member(c, i))
+			continue;
+		if (fate[c->items[i].unit] == ITEM_CHOSEN)
+			*state = ITEM_CHOSEN;
+		else if (*state != ITEM_REFUSED || fate[c->items[i].unit] == ITEM_SKIPPED)
+			*state = ITEM_SKIPPED;
 	}
 	free(fate);
 	return 0;

@@ -15,6 +15,7 @@ static void conflict(struct commit_item *item, const char *why)
 {
 	item->state = ITEM_CONFLICT;
 	item->why = why;
+	item->is_in_base = false;
 }
 
 /* The base lacks the directory of @node: fine if it is about to be made, or @node is deleted. */
@@ -80,7 +81,7 @@ static int check_node(struct commit *c, uint32_t i, struct strbuf *path)
 {
 	const struct ws_node *node = &c->changes.v[i];
 	struct commit_item *item = &c->items[i];
-	const char *why = "changed";
+	const char *why = NULL;
 	int dir_fd, r;
 
 	r = walker_go(&c->base, node->parent);
@@ -111,6 +112,7 @@ static int check_node(struct commit *c, uint32_t i, struct strbuf *path)
 			item->is_forced = true;
 		else
 			conflict(item, why);
+		item->is_in_base = item->state == ITEM_CONFLICT;
 	}
 	if (item->state == ITEM_CHOSEN && item->old && S_ISDIR(item->old->st.st_mode) &&
 	    node->type != CORDON_FILE_DIRECTORY)

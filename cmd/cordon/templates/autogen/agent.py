@@ -15,7 +15,7 @@ from autogen_ext.tools.code_execution import PythonCodeExecutionTool
 
 import scripted
 from calculator import calculate
-from cordon.adapters.autogen import CordonCommandLineCodeExecutor
+from pycordon.adapters.autogen import CordonCommandLineCodeExecutor
 
 
 def make_executor(work_dir: str) -> CordonCommandLineCodeExecutor:

@@ -4,7 +4,7 @@ with no network, no file of yours and nothing of your environment, never in this
 
 import sys
 
-import cordon
+import pycordon
 
 # Runs inside, with the expression as its argument.
 PROGRAM = "import math, sys; print(eval(sys.argv[1], vars(math)))"
@@ -17,7 +17,7 @@ def calculate(expression: str) -> str:
         expression: In Python's syntax, such as 2 * (3 + 4) ** 2; sqrt, sin, pi and the rest of the
             math module can be used by name.
     """
-    with cordon.Sandbox(workdir=True, max_execution_seconds=5, max_memory_mb=128) as sandbox:
+    with pycordon.Sandbox(workdir=True, max_execution_seconds=5, max_memory_mb=128) as sandbox:
         result = sandbox.run([sys.executable, "-I", "-c", PROGRAM, expression])
     if result.ok:
         return result.stdout.strip()

@@ -12,7 +12,7 @@ from crewai.tools import tool
 
 import scripted
 from calculator import calculate
-from cordon.adapters.crewai import CordonCodeInterpreterTool
+from pycordon.adapters.crewai import CordonCodeInterpreterTool
 
 # The code has a private empty directory, no network and nothing of yours.
 code_tool = CordonCodeInterpreterTool(workdir=True, max_memory_mb=512, max_execution_seconds=30)

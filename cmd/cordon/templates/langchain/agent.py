@@ -12,7 +12,7 @@ from langchain.tools import tool
 
 import scripted
 from calculator import calculate
-from cordon.adapters.langchain import code_tool
+from pycordon.adapters.langchain import code_tool
 
 # The code has a private directory, which lives as long as the tool, no network and nothing of yours.
 tools = [

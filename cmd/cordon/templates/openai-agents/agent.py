@@ -12,7 +12,7 @@ from agents import Agent, Runner, function_tool, set_tracing_disabled
 
 import scripted
 from calculator import calculate
-from cordon.adapters.openai_agents import functions_for
+from pycordon.adapters.openai_agents import functions_for
 
 # The code has a private directory, which lives as long as the agent, no network and nothing of yours.
 execute_code, execute_command = functions_for(max_memory_mb=512, max_execution_seconds=30)
