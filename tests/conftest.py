@@ -11,6 +11,7 @@ of time, for machines without hardware acceleration; CORDON_TEST_WHO=root or use
 """
 
 import ctypes
+import errno
 import itertools
 import json
 import os
@@ -59,6 +60,12 @@ def ceiling(seconds):
     return seconds * SLOW
 
 
+def kernel_has(number):
+    """A system call that fails with these arguments where it exists."""
+    ctypes.set_errno(0)
+    return _libc.syscall(number, -1, None, -1, -1, -1, -1) >= 0 or ctypes.get_errno() != errno.ENOSYS
+
+
 def landlock_abi():
     """This kernel's, or 0."""
     return max(_libc.syscall(444, None, ctypes.c_size_t(0), 1), 0)
@@ -82,6 +89,7 @@ class Process(subprocess.Popen):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes more than a few seconds")
+    config.addinivalue_line("markers", "light: a program that `make test` runs, too")
     config.addinivalue_line("markers", "once: long, and the same for every caller: runs as a user only")
 
 

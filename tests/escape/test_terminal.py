@@ -88,6 +88,10 @@ TTY_TABLE = {
 }
 
 
+# A terminal of its own: its size and modes are its own affair, and it is no one else's.
+OWN_TABLE = {**TTY_TABLE, "winsize": "allowed", "tcsets": "allowed", "dev-tty": "allowed"}
+
+
 def test_cannot_type_for_the_caller(me, level, terminal, probes):
     probe = probes["tty"]
     code, out = terminal.run([probe])
@@ -102,11 +106,14 @@ def test_cannot_type_for_the_caller(me, level, terminal, probes):
     termios.tcflush(terminal.slave, termios.TCIFLUSH)
 
     size = fcntl.ioctl(terminal.slave, termios.TIOCGWINSZ, b"\0" * 8)
-    code, out = terminal.run(me.argv(["-r", probe], [probe], level))
-    assert code == 0, out
-    expect(rows(out.replace(b"\r", b"")), TTY_TABLE, level)
-    assert terminal.pending_input() == 0
-    assert fcntl.ioctl(terminal.slave, termios.TIOCGWINSZ, b"\0" * 8) == size
+    modes = termios.tcgetattr(terminal.slave)
+    for opts, table in ((["--no-terminal"], TTY_TABLE), ([], OWN_TABLE)):
+        code, out = terminal.run(me.argv(["-r", probe, *opts], [probe], level), env={"TERM": "dumb"})
+        assert code == 0, out
+        expect(rows(out.replace(b"\r", b"")), table, level)
+        assert terminal.pending_input() == 0
+        assert fcntl.ioctl(terminal.slave, termios.TIOCGWINSZ, b"\0" * 8) == size
+        assert termios.tcgetattr(terminal.slave) == modes
 
 
 HOSTILE = [
@@ -142,7 +149,7 @@ def test_no_control_sequences_reach_a_terminal(me, level, terminal, stream):
     code, out = terminal.run(["cat", path])
     assert b"\x1b]52" in out  # the control
     where = "" if stream == "stdout" else ">&2"
-    code, out = terminal.run(me.argv([], ["sh", "-c", f"cat {path} {where}"], level))
+    code, out = terminal.run(me.argv(["--no-terminal"], ["sh", "-c", f"cat {path} {where}"], level))
     assert code == 0
     assert b"before" in out and "ünïcödé after".encode() in out
     assert not control_bytes(out), out
@@ -151,7 +158,7 @@ def test_no_control_sequences_reach_a_terminal(me, level, terminal, stream):
 def test_sequences_split_over_writes(me, terminal):
     """One byte at a time, so that no write holds a whole sequence."""
     script = "import sys,time,os\nfor b in b'\\x1b]52;c;eA==\\x07\\xc2\\x9b5n\\x1b[6nEND':\n os.write(1,bytes([b]));time.sleep(0.002)"
-    code, out = terminal.run(me.argv([], ["python3", "-c", script]))
+    code, out = terminal.run(me.argv(["--no-terminal"], ["python3", "-c", script]))
     assert code == 0 and b"END" in out
     assert not control_bytes(out), out
 
@@ -206,8 +213,9 @@ def test_flags_of_the_callers_streams(me, level, probes):
 def test_flags_of_the_callers_terminal(me, level, terminal, probes):
     probe = probes["fds"]
     before = fcntl.fcntl(terminal.slave, fcntl.F_GETFL), termios.tcgetattr(terminal.slave)
-    code, _ = terminal.run(me.argv(["-r", probe], [probe], level))
-    assert code == 0
+    for opts in ([], ["--no-terminal"]):
+        code, _ = terminal.run(me.argv(["-r", probe, *opts], [probe], level))
+        assert code == 0
     assert (fcntl.fcntl(terminal.slave, fcntl.F_GETFL), termios.tcgetattr(terminal.slave)) == before
 
 

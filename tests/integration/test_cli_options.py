@@ -23,9 +23,9 @@ def cli(me, *words, **kw):
 
 
 def show(me, *words, **kw):
-    done = cli(me, "policy", "show", *words, **kw)
+    done = cli(me, "policy", "show", "--json", *words, **kw)
     assert done.returncode == 0, done.err
-    return json.loads(done.out)
+    return json.loads(done.out)["policy"]
 
 
 def refused(me, *words, status=125, **kw):
@@ -44,6 +44,8 @@ def options_of(me, verb):
         if m:
             arg = m.group(3)
             found.append((m.group(2), m.group(1), arg if arg and arg[0].isupper() else None))
+        elif re.match(r"  --", line):  # rare ones, several to a line
+            found += [(long, None, arg or None) for long, arg in re.findall(r"--([a-z-]+)(?: ([A-Z]\S*))?", line)]
     return found
 
 
@@ -57,6 +59,9 @@ MEANING = [
     (["--deny", ".env"], {"fs": {"deny": [".env"]}}),
     (["--workspace", "src", "--workspace=."], {"fs": {"workspace": "."}}),
     (["--no-protect"], {"fs": {"protect": False}}),
+    (["--protect", "off"], {"fs": {"protect": False}}),
+    (["--protect=existing"], {"fs": {"protect": "existing"}}),
+    (["--protect", "on"], {"fs": {"protect": True}}),
     (["--commands", "sh,ls"], {"commands": ["sh", "ls"]}),
     (["--commands=sh", "--commands", "ls"], {"commands": ["sh", "ls"]}),
     (["-C", "sub"], {"cwd": "sub"}),
@@ -105,7 +110,7 @@ def test_sizes(me):
 
 def test_every_policy_option_has_a_meaning_above(me):
     tried = {w.split("=")[0] for words, _ in MEANING for w in words if w.startswith("--")}
-    tried |= {"--preset", "--policy", "--max-output", "--help"}
+    tried |= {"--preset", "--policy", "--max-output", "--json", "--help"}
     assert {"--" + name for name, _, _ in options_of(me, "policy show")} == tried
 
 
@@ -140,9 +145,42 @@ WRONG = [
     (["run"], "no command given (try 'cordon run --help')"),
     (["run", "--"], "no command given (try 'cordon run --help')"),
     (["run", "-q"], "no command given (try 'cordon run --help')"),
+    (["run", "-q", "-r", "ls"], "no command given ('ls' was taken as the value of -r)"),
+    (["run", "--timeout", "5s"], "no command given ('5s' was taken as the value of --timeout)"),
+    (["run", "--timeout=5s"], "no command given (try 'cordon run --help')"),
+    (["run", "-r", "x", "--"], "no command given (try 'cordon run --help')"),
+    (["run", "--commands", "nosuch-program", "--", "true"],
+     "commands (--commands): cannot find 'nosuch-program' in PATH"),
+    (["run", "--protect", "existing", "--require", "protect", "true"],
+     "--require protect contradicts --protect existing (leave one of the two out)"),
+    (["run", "--no-protect", "--require", "protect", "true"], "--require protect contradicts --protect off"),
+    (["run", "-r", "~nobody/x", "true"],
+     "--read: '~nobody/x': only ~ and ~/ are expanded (write the path in full, or './~nobody/x')"),
+    (["run", "-r", "/no-such", "true"], "cannot grant '/no-such' for reading: no such file or directory"),
+    (["run", "--isolation", "landlock", "--publish", "80", "true"], "net.publish (--publish) needs level namespaces"),
+    (["run", "--isolation", "landlock", "--disk", "1G", "true"], "limits.disk (--disk) cannot be enforced here: "),
     (["run", "--tiemout", "3", "true"], "unknown option '--tiemout' (did you mean '--timeout'?)"),
     (["run", "--tiemout=3", "true"], "unknown option '--tiemout' (did you mean '--timeout'?)"),
     (["run", "--raed", "x"], "unknown option '--raed' (did you mean '--read'?)"),
+    (["run", "--ro-bind", "/usr", "/usr", "true"], "unknown option '--ro-bind' (-r PATH shows it, at the same path inside)"),
+    (["run", "--bind", ".", ".", "true"],
+     "unknown option '--bind' (-w PATH lets it be written, at the same path inside)"),
+    (["run", "--allow-net", "true"], "unknown option '--allow-net' (--net-allow HOST)"),
+    (["run", "--allow-read=.", "true"], "unknown option '--allow-read' (-r PATH shows it, at the same path inside)"),
+    (["run", "--net=none", "true"],
+     "unknown option '--net' (there is no network but what --net-allow HOST names)"),
+    (["run", "--network", "host", "true"],
+     "unknown option '--network' (there is no network but what --net-allow HOST names)"),
+    (["run", "--profile", "x", "true"],
+     "unknown option '--profile' (--preset NAME, or -p FILE for a policy of your own)"),
+    (["run", "-c", "a | b"], "unknown option '-c' (a shell's line: cordon run -- sh -c 'LINE')"),
+    (["run", "--mount", "type=bind", "true"],
+     "unknown option '--mount' (-r DIR shows it, -w DIR lets it be written, at the same path inside)"),
+    (["run", "--rm", "true"], "unknown option '--rm' (nothing is kept; leave it out)"),
+    (["run", "-it", "bash"],
+     "'-it' means -i and -t DUR here (the command has a terminal when you are at one; -i insists)"),
+    (["run", "-ti", "bash"],
+     "'-ti' means -i and -t DUR here (the command has a terminal when you are at one; -i insists)"),
     (["run", "--xyzzy-plugh", "x"], "unknown option '--xyzzy-plugh' (try 'cordon run --help')"),
     (["run", "--time", "3", "true"], "unknown option '--time'"),
     (["run", "--net-allow", "x:53", "true"],
@@ -151,7 +189,7 @@ WRONG = [
     (["run", "--net-allow", "https://x/", "true"], "--net-allow: 'https://x/' is a URL"),
     (["run", "--net-deny", "10.0.0.1/8", "true"],
      "--net-deny: '10.0.0.1/8' has bits set beyond its prefix (the network is 10.0.0.0/8)"),
-    (["run", "--publish", "0", "true"], "--publish: '0' has an invalid port inside the sandbox (1 to 65535)"),
+    (["run", "--publish", "0", "true"], "--publish: '0' has an invalid port inside the sandbox; ports are 1 to 65535"),
     (["run", "--net-max", "0", "true"], "--net-max must be at least 1, not 0"),
     (["run", "--net-log"], "option '--net-log' needs a value: FILE"),
     (["policy", "show", "--net-log", "x"], "unknown option '--net-log'"),
@@ -196,7 +234,7 @@ WRONG = [
     (["run", "--disk", "1K", "true"], "--disk"),
     (["run", "--file-size", "-1", "true"], "--file-size: "),
     (["run", "--end-on-output=yes", "true"], "option '--end-on-output' takes no value"),
-    (["run", "--end-on-output", "true"], "(say how much: --max-output SIZE)"),
+    (["run", "--end-on-output", "true"], "limits.output_end (--end-on-output) needs limits.output (--max-output SIZE)"),
     (["run", "--best-effort", "", "true"], "--best-effort: no limit is named"),
     (["run", "--best-effort", "memroy", "true"], "(did you mean 'memory'?)"),
     (["run", "-r", "", "true"], "--read: "),
@@ -213,6 +251,10 @@ WRONG = [
     (["run", "--user", "-1", "true"], "--user: "),
     (["run", "-p", "nope.json", "true"], "nope.json"),
     (["run", "--receipt", "", "true"], "receipt"),
+    (["run", "--receipt", "-", "true"],
+     "--receipt: '-' is not a file name (--json is for standard output, './-' for a file of that name)"),
+    (["run", "--net-log=-", "true"], "--net-log: '-' is not a file name ('./-' for a file of that name)"),
+    (["workspace", "export", "-o", "-"], "--output: '-' is not a file name (leave -o out for standard output"),
     (["run", "--receipt", "nowhere/r.json", "true"], "cannot write receipt 'nowhere/r.json'"),
     (["run", "--receipt", "/dev/null", "true"], "not a regular file"),
     (["run", "--receipt", "/dev/stdout", "true"], "not a regular file"),
@@ -239,7 +281,14 @@ WRONG = [
     (["workspace", "gc", "--older-than", "-1d"], "--older-than: "),
     (["workspace", "gc", "x"], "takes no argument 'x'"),
     (["xyzzy"], "unknown verb 'xyzzy' (try 'cordon --help')"),
-    (["--verison"], "unknown verb '--verison'"),
+    (["--verison"], "unknown option '--verison' (did you mean '--version'?)"),
+    (["-v"], "unknown option '-v' (try 'cordon --help')"),
+    (["ls"], "unknown verb 'ls' (to run it: cordon run -- ls)"),
+    (["/bin/ls", "-l"], "unknown verb '/bin/ls' (to run it: cordon run -- /bin/ls)"),
+    (["--", "ls"], "no verb given (to run it: cordon run -- ls)"),
+    (["--"], "no verb given (try 'cordon --help')"),
+    (["exec", "ls"], "unknown verb 'exec' (to run it: cordon run -- ls)"),
+    (["exec", "xyzzy"], "unknown verb 'exec' (try 'cordon --help')"),
     (["check", "extra"], "'check' takes no argument 'extra'"),
     (["check", "--timeout", "3"], "unknown option '--timeout'"),
     (["policy", "validate"], "no policy file given"),
@@ -283,7 +332,126 @@ def test_options_end_at_the_command(me):
 
 def test_show_with_a_command_has_the_plan(me):
     got = json.loads(cli(me, "policy", "show", "-r", ".", "--", "true").out)
-    assert set(got) == {"policy", "plan"} and got["plan"]
+    assert set(got) == {"policy", "settings", "plan"} and got["plan"]
+
+
+def test_show_says_where_each_value_comes_from(me):
+    """Every key, its value or its default, and the preset, file or flag behind it."""
+    me.write(me.work / "p.json", '{"limits": {"procs": 7}, "env": {"set": {"A": "1", "B": "2"}}}')
+    words = ["-t", "9s", "--preset", "agent", "-p", "p.json", "-w", "x", "-w", ".", "-e", "A=3", "--commands", ""]
+    done = cli(me, "policy", "show", *words)
+    assert done.returncode == 0, done.err
+    lines = [re.split(r"  +", line, maxsplit=2) for line in done.out.splitlines()]
+    assert lines[0] == ["KEY", "FROM", "VALUE"]
+    got = {}
+    for key, source, value in lines[1:]:
+        got.setdefault(key, []).append((value, source))
+    assert got["limits.wall"] == [("9s", "--timeout")]  # a flag wins over the preset
+    assert got["limits.procs"] == [("7", "file p.json")]
+    assert got["limits.output"] == [("16M", "preset agent")]
+    assert got["limits.open_files"] == [("1024", "default")]
+    assert got["limits.memory"] == [("none", "default")]
+    assert got["fs.write"][:2] == [(".", "preset agent"), ("x", "--write")]
+    assert got["env.set"][:2] == [("B=2", "file p.json"), ("A=3", "--env")]
+    # What is there in any case, besides.
+    assert all(got[key][-1][1] == "default" for key in ("fs.read", "fs.write", "env.pass", "env.set"))
+    assert got["commands"] == [("(nothing)", "--commands")]
+    assert got["isolation"] == [("auto", "default")]
+    # The same for programs; every key of the schema is there.
+    rows = json.loads(cli(me, "policy", "show", "--json", *words).out)["settings"]
+    assert [(r["key"], r["from"]) for r in rows] == [(k, s) for k, s, _ in lines[1:]]
+    assert {"key": "limits.procs", "value": "7", "from": "file p.json", "default": "256"} in rows
+    schema = json.loads(cli(me, "policy", "schema").out)["properties"]
+    keys = {f"{g}.{k}" for g in ("fs", "env", "net", "limits") for k in schema[g]["properties"]}
+    keys |= set(schema) - {"fs", "env", "net", "limits", "preset", "version", "$schema"}
+    assert set(got) == keys
+
+
+def test_show_has_the_defaults_of_a_run(me):
+    """The names in the default of env.set are what a run finds, and no default is another caller's."""
+    got = {line.split()[0]: line for line in cli(me, "policy", "show").out.splitlines()}
+    names = set(re.findall(r"\b[A-Z]{3,}\b", got["env.set"] + " " + got["env.pass"]))
+    inside = cli(me, "run", "--", "env", "-0").out
+    assert {entry.split("=")[0] for entry in inside.split("\0") if entry} <= names | {"TMPDIR"}
+    assert got["limits.output"].split()[1:] == ["default", "none"]
+    assert got["fs.write"].endswith("private /tmp, home and /dev/shm")
+
+
+def test_show_refuses_what_a_run_refuses(me):
+    for words in (["-t", "x"], ["-p", "nowhere.json"], ["--preset", "no"]):
+        for more in ([], ["--json"]):
+            done = cli(me, "policy", "show", *words, *more)
+            assert (done.returncode, done.out) == (125, ""), done
+            assert done.err == cli(me, "run", *words, "true").err
+
+
+NOT_PROGRAMS = [
+    (["-v", "/src:/dst", "true"],
+     "cannot find '/src:/dst': no such file or directory (-v is --verbose here; -r DIR shows it, -w DIR lets it be "
+     "written, at the same path inside)"),
+    (["ls | wc -l"], "cannot find 'ls | wc -l' in PATH (a shell's line: cordon run -- sh -c 'ls | wc -l')"),
+    (["echo 'a'; b"], "cannot find 'echo 'a'; b' in PATH (a shell's line: cordon run -- sh -c 'LINE')"),
+    (["A=1", "make"], "cannot find 'A=1' in PATH (-e NAME=VALUE, before the command, sets a variable)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words, message", NOT_PROGRAMS, ids=lambda v: " ".join(v) if isinstance(v, list) else "")
+def test_commands_that_are_something_else(me, words, message):
+    done = cli(me, "run", *words)
+    assert (done.returncode, done.out, done.err) == (127, "", f"cordon: {message}\n")
+
+
+def test_a_name_that_is_not_in_path(me):
+    """What lies in the current directory, and what only a shell knows, is said; nothing of it is run."""
+    me.write(me.work / "run.py", "#!/bin/sh\necho ran\n", 0o755)
+    me.write(me.work / "plain.py", "print(1)\n")
+    me.write(me.work / "plain.sh", "echo ran\n")
+    me.write(me.work / "plain", "echo ran\n")
+    me.write(me.mkdir("work/tools") / "my-linter", "#!/bin/sh\necho ran\n", 0o755)
+    for name, hint in (
+        ("run.py", "did you mean './run.py'?"),
+        ("plain.py", "did you mean 'python3 plain.py'?"),
+        ("plain.sh", "did you mean 'sh plain.sh'?"),
+        ("plain", "'./plain' is not executable; if it is a program: chmod +x 'plain'"),
+        ("tools", "'./tools' is a directory"),
+        ("export", "it is a shell's own command: cordon run -- sh -c 'export ...'"),
+        ("source", "it is a shell's own command: cordon run -- bash -c 'source ...'"),
+    ):
+        done = cli(me, "run", name)
+        assert (done.returncode, done.out) == (127, "")
+        assert done.err == f"cordon: cannot find '{name}' in PATH ({hint})\n"
+    for entry in ("tools", "./tools", ""):
+        where = f"{entry or '.'}/my-linter"
+        me.write(me.work / "my-linter", "#!/bin/sh\necho ran\n", 0o755)
+        done = cli(me, "run", "my-linter", env={"PATH": f"{entry}:/usr/bin:/bin"})
+        assert (done.returncode, done.out) == (127, "")
+        hint = f"relative entries of PATH are ignored; it is at '{where}'"
+        assert done.err == f"cordon: cannot find 'my-linter' in PATH ({hint})\n"
+
+
+def test_shown_policy_given_back(me):
+    """The document around the policy is no policy, and the message says where that is."""
+    me.write(me.work / "shown.json", cli(me, "policy", "show", "--json", "-t", "5s").out)
+    line = refused(me, "policy", "validate", "shown.json")
+    assert "unknown key 'policy'" in line and line.endswith("as its member 'policy': jq .policy)")
+
+
+def test_denied_inside_a_write_grant_at_level_landlock(me):
+    sub = me.mkdir("work/sub")
+    line = refused(me, "run", "--isolation", "landlock", "-w", ".", "--deny", "sub", "true")
+    assert line.startswith(f"level landlock cannot deny '{sub}' inside the write grant '.' (")
+
+
+def test_a_program_with_a_space_in_its_name(me):
+    path = me.write(me.work / "a program", "#!/bin/sh\necho ran\n", 0o755)
+    done = cli(me, "run", path)
+    assert (done.returncode, done.out) == (0, "ran\n")
+
+
+def test_bundled_flags_that_are_ours(me):
+    """-it with a duration is -i and -t."""
+    done = cli(me, "run", "-it", "5s", "true")
+    assert done.returncode == 125 and "-i wants a terminal" in done.err
 
 
 # --- help, version, completion, pages ------------------------------------------------------------
@@ -295,7 +463,7 @@ def test_help_fits_a_screen(me, verb):
     assert (done.returncode, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith(f"Usage: cordon {verb}")
-    assert len(lines) <= 53 and max(map(len, lines)) <= 80
+    assert len(lines) <= 54 and max(map(len, lines)) <= 79
     assert done.out == cli(me, *verb.split(), "-h").out
     if verb != "help":
         assert done.out == cli(me, "help", *verb.split()).out
@@ -311,7 +479,7 @@ def test_top_help(me, words):
     assert done.returncode == 0
     for verb in VERBS:
         assert f"  {verb} " in done.out
-    assert max(map(len, done.out.splitlines())) <= 80
+    assert max(map(len, done.out.splitlines())) <= 79
 
 
 @pytest.mark.parametrize("group, word", [("policy", "validate"), ("workspace", "discard")])
@@ -319,7 +487,7 @@ def test_group_help(me, group, word):
     assert word in cli(me, group, "--help").out == cli(me, "help", group).out
 
 
-@pytest.mark.parametrize("word", ["--version", "-V"])
+@pytest.mark.parametrize("word", ["--version", "-V", "version"])
 def test_version(me, word):
     version = re.search(r'CORDON_VERSION "(.*)"', (ROOT / "include/cordon/version.h").read_text()).group(1)
     done = cli(me, word)
@@ -371,6 +539,31 @@ def test_bash_completion_at_work(me, words, want, tmp_path):
         assert words_got and words_got <= want
     else:
         assert words_got == want
+
+
+def complete(me, *words):
+    script = me.write(me.work / "script", cli(me, "completion", "bash").out)
+    code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cordon; printf "%s\\n" "${COMPREPLY[@]}"'
+    got = me.outside(["bash", "-c", code, "-", script, me.cordon, *words])
+    assert got.stderr == b""
+    return got.stdout.decode().split()
+
+
+def test_bash_completion_offers_workspaces(me):
+    me.mkdir("work/base")
+    for name in ("one", "two"):
+        done = cli(me, "run", "--workspace", "base", "--name", name, "--", "touch", "base/x")
+        assert done.returncode == 0, done.err
+    for verb in ("status", "diff", "commit", "discard", "export"):
+        assert {"one", "two"} <= set(complete(me, "workspace", verb, ""))
+        assert complete(me, "workspace", verb, "on") == ["one"]
+    assert complete(me, "workspace", "diff", "one", "t") == []
+    assert complete(me, "workspace", "discard", "one", "tw") == ["two"]
+
+
+def test_bash_completion_offers_a_command_once(me):
+    words = complete(me, "run", "s")
+    assert "sh" in words and len(words) == len(set(words))
 
 
 def page(name):
@@ -425,4 +618,4 @@ def test_option_table_agrees_with_the_policy_keys(me):
         assert flag, key
         assert options[flag.group(1)] == (short.group(1) if short else None), key
         named.add(flag.group(1))
-    assert set(options) - named == {"preset", "policy", "help"}
+    assert set(options) - named == {"preset", "policy", "json", "help", "no-protect"}

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import ceiling
+from conftest import ceiling, settles
 
 SH = "/bin/sh"
 
@@ -170,7 +170,7 @@ def on_terminal(me, argv, send=b"", timeout=20, **kw):
 
 def test_terminal_output_is_cleaned(me):
     script = r"printf 'a\033]52;c;cHduZWQ=\007b\033[2Jc\twide\n\233d\n'; printf 'e\033Pq\033\\f\n' >&2"
-    status, out = on_terminal(me, me.argv(["-q"], [SH, "-c", script]))
+    status, out = on_terminal(me, me.argv(["-q", "--no-terminal"], [SH, "-c", script]))
     assert status == 0
     assert b"\x1b" not in out and b"\x07" not in out and b"\x9b" not in out
     assert b"cHduZWQ" not in out or b"\\x1b" in out
@@ -183,9 +183,9 @@ def test_pipe_output_is_not_cleaned(me):
 
 
 def test_terminal_order_and_input(me):
-    status, out = on_terminal(me, me.argv(["-q"], [SH, "-c", SCRIPT]))
+    status, out = on_terminal(me, me.argv(["-q", "--no-terminal"], [SH, "-c", SCRIPT]))
     assert (status, out) == (0, IN_ORDER)
-    status, out = on_terminal(me, me.argv(["-q"], [SH, "-c", "read x; echo got $x"]), send=b"typed\n")
+    status, out = on_terminal(me, me.argv(["-q", "--no-terminal"], [SH, "-c", "read x; echo got $x"]), send=b"typed\n")
     assert (status, out) == (0, b"got typed\n")
 
 
@@ -238,10 +238,91 @@ def test_signal_is_forwarded(me, number):
     assert out == f"got {name}\n".encode(), "the command is asked first, and its output is kept"
     got = receipt(me)
     assert (got["exit_code"], got["signal"]) == (9, None)
-    if number in ENDING:
-        assert (proc.returncode, got["kind"]) == (128 + number, "cancelled")
-    else:
-        assert (proc.returncode, got["kind"]) == (9, "exited")
+    assert (proc.returncode, got["kind"]) == (9, "cancelled" if number in ENDING else "exited")
+
+
+def test_a_server_that_is_told_to_end_ends_well(me):
+    proc = start_ready(me, LONG_GRACE, f"trap 'exit 0' TERM; echo ready; {WAIT}")
+    proc.terminate()
+    assert proc.wait(ceiling(20)) == 0
+    assert (receipt(me)["kind"], receipt(me)["exit_code"]) == ("cancelled", 0)
+    server = ["/usr/bin/python3", "-u", "-m", "http.server", "--bind", "127.0.0.1", "8000"]
+    proc = me.popen(me.argv(LONG_GRACE, server), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, start_new_session=True)
+    assert proc.stdout.readline().startswith(b"Serving HTTP")
+    # It says so before it is ready for an interrupt; then it waits.
+    assert not settles(lambda: set(states(b"http.server")) != {"S"}, 20)
+    proc.send_signal(signal.SIGINT)
+    out, err = proc.communicate(timeout=ceiling(20))
+    assert (proc.returncode, b"Keyboard interrupt" in out) == (0, True), err
+    assert receipt(me)["kind"] == "cancelled"
+
+
+def test_another_signal_in_the_grace(me):
+    """What ended the command is its own affair."""
+    proc = start_ready(me, LONG_GRACE, f"trap 'kill -ABRT $$' TERM; echo ready; {WAIT}")
+    proc.terminate()
+    assert proc.wait(ceiling(20)) == 128 + signal.SIGABRT
+    assert (receipt(me)["kind"], receipt(me)["signal"]) == ("cancelled", signal.SIGABRT)
+
+
+def test_a_signal_that_comes_twice_leaves_the_grace(me):
+    """timeout(1) sends it to the process and to its group. Whether the second one comes soon enough depends
+    on the machine, so there is more than one try."""
+    script = f"trap 'echo caught; sleep 1; echo tidy; exit 0' TERM; echo ready; {WAIT}"
+    for _ in range(5):
+        proc = start_ready(me, LONG_GRACE, script)
+        proc.terminate()
+        assert proc.stdout.readline() == b"caught\n"
+        proc.terminate()
+        out, _ = proc.communicate(timeout=ceiling(20))
+        if (proc.returncode, out) == (0, b"tidy\n"):
+            return
+    pytest.fail(f"killed in its grace: {proc.returncode}, {out}")
+
+
+def states(mark):
+    """Of all processes with this word in their arguments, but for cordon: letters as in /proc/PID/stat."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                argv = file.read().split(b"\0")
+            if mark in argv and b"run" not in argv:
+                with open(f"/proc/{pid}/stat") as file:
+                    found.append(file.read().rpartition(")")[2].split()[0])
+        except OSError:
+            pass
+    return found
+
+
+def test_stopped_and_continued_with_its_command(me, level):
+    """Ctrl-Z for `cordon run x | less`: the tree must not go on while its job is stopped."""
+    mark = f"mark-{os.getpid()}-{me.name}-{level}".encode()
+    script = f"echo ready; (while :; do sleep 0.05; done) & {WAIT}"
+    proc = me.popen([*me.argv([], [SH, "-c", script], level), mark.decode()], stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE, preexec_fn=os.setpgrp)
+    assert proc.stdout.readline() == b"ready\n"
+    for _ in range(2):
+        proc.send_signal(signal.SIGTSTP)
+        assert os.WIFSTOPPED(os.waitpid(proc.pid, os.WUNTRACED)[1])
+        end = time.monotonic() + ceiling(20)
+        while not set(states(mark)) <= {"T", "D"}:  # D: waits for a stopped child of vfork()
+            assert time.monotonic() < end, states(mark)
+            time.sleep(0.02)
+        proc.send_signal(signal.SIGCONT)
+        while "T" in states(mark):
+            assert time.monotonic() < end, states(mark)
+            time.sleep(0.02)
+    proc.terminate()
+    assert proc.wait(ceiling(20)) == 128 + signal.SIGTERM
+
+
+def test_not_stopped_where_no_one_could_continue_it(me):
+    """The kernel does not stop the processes of an orphaned group, either."""
+    proc = start_ready(me, [], "echo ready; sleep 0.5; exit 4")
+    proc.send_signal(signal.SIGTSTP)
+    assert proc.wait(ceiling(20)) == 4
 
 
 @pytest.mark.parametrize("number", ENDING, ids=lambda n: n.name)

@@ -131,7 +131,7 @@ git diff HEAD; git log --oneline HEAD >/dev/null; git reset -q HEAD; git diff re
 echo {0} >> file; git add -A; git commit -qm {0}; git checkout -q -b {0}; git branch -d {0} 2>/dev/null || true
 echo {0} >> file; git stash -q; git stash pop -q; git checkout -q -- file; git tag {0}
 git gc -q; git fsck; git repack -adq; git pack-refs --all; git prune; git maintenance run --quiet
-git worktree list; git worktree prune; git submodule status; git clean -qfdx; git ls-files
+git worktree list; git worktree prune; git submodule status; git clean -qfx; git ls-files
 [ -z "$(git status --porcelain --ignored)" ]
 """
     run = me.popen(

@@ -55,7 +55,7 @@ def calls_of_a_clean_run(me, argv, report):
     needs("strace")
     trace = me.base / "trace"
     me.write(trace)
-    done = me.outside(["strace", "-f", "-qq", "-o", trace, *argv])
+    done = me.outside(["strace", "-f", "-qq", "-o", trace, *argv], umask=0o022)
     assert done.returncode == 0, done.stderr
     rows = dict(line.split() for line in report.read_text().splitlines())
     report.unlink()
@@ -115,7 +115,7 @@ def test_every_call_fails_once(me, level, probes, listener, canary_process, erro
             f"inject={name}:error={error}:when={when}",
         ]
         try:
-            done = me.outside(inject + argv, timeout=5)
+            done = me.outside(inject + argv, timeout=5, umask=0o022)
         except subprocess.TimeoutExpired:
             bad.append(f"{name}#{when}: hangs")
             survivors(0)  # ends what strace left behind

@@ -42,8 +42,12 @@ def probe(me, probes, *args, opts=(), **kw):
     return me.run(grants, [binary, *args], LEVEL, **kw)
 
 
+def kernel():
+    return tuple(int(n) for n in os.uname().release.split(".")[:2])
+
+
 def old_kernel():
-    return tuple(int(n) for n in os.uname().release.split(".")[:2]) < (6, 6)
+    return kernel() < (6, 6)
 
 
 # --- every call ------------------------------------------------------------------------------------
@@ -58,6 +62,22 @@ def test_inside_a_write_grant(me, probes, grant, mode, table):
     st = os.stat(grant / "file")
     assert stat.S_IMODE(st.st_mode) == 0o666
     assert st.st_mtime == 2
+
+
+@pytest.mark.parametrize("restart", [[], ["restart"]], ids=["plain", "restart"])
+def test_signals_meanwhile(me, probes, grant, restart):
+    """No change is made twice, or made and then denied. EINTR is only for those who asked for it."""
+    control_of = me.outside([probes["interrupt"], grant / "file", *restart]).stdout.split()
+    assert control_of == b"signals some interrupted 0 undone 0 wrong 0".split()
+    binary = probes["interrupt"]
+    opts = ["-r", os.path.dirname(binary), "-w", grant]
+    done = me.run(opts, [binary, grant / "file", *restart], LEVEL)
+    got = dict(zip(*[iter(done.stdout.decode().split())] * 2))
+    assert (got["signals"], got["wrong"]) == ("some", "0"), done
+    if restart:
+        assert got["interrupted"] == "0"
+    if kernel() >= (5, 19):  # SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+        assert got["undone"] == "0"
 
 
 @pytest.mark.parametrize("mode,table", [("all", ALL), ("fds", FDS)])

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from conftest import ceiling, settles
+from conftest import Me, ceiling, settles, unavailable
 
 # Level landlock reserves no names.
 LEVEL = "namespaces"
@@ -74,6 +74,24 @@ def test_the_last_run_tidies_up(me):
     assert not lock.exists()
 
 
+@pytest.mark.once
+@pytest.mark.parametrize("first", ["root", "user"])
+def test_root_and_a_user_in_one_project(me, cordon_path, first):
+    """They do not see each other's locks, and still none takes the other's placeholders away."""
+    if not me.switch:
+        unavailable("it takes two users")
+    root = Me("root", me.mkdir("root"), cordon_path)
+    root.work = me.work  # 0755: only the user may write there
+    callers = [root, me] if first == "root" else [me, root]
+    waiting = waiting_run(callers[0])
+    placeholders = sorted(os.listdir(me.work))
+    done = callers[1].run(["-w", me.work], ["mkdir", ".git"], LEVEL)
+    assert b"File exists" in done.stderr, done
+    assert sorted(os.listdir(me.work)) == placeholders and ".git" in placeholders
+    end(waiting)
+    assert os.listdir(me.work) == []
+
+
 def test_a_killed_run_leaves_no_lock(me):
     proc = waiting_run(me)
     lock = lock_of(me, me.work)
@@ -87,8 +105,11 @@ def test_what_a_killed_janitor_left_is_taken_over(me):
     """Placeholder and lock are still there, and nothing holds the lock."""
     proc = waiting_run(me)
     lock = lock_of(me, me.work)
-    janitors = me.outside(["pgrep", "-P", str(proc.pid)], check=True).stdout.split()
-    for pid in janitors:
+    # Stopped: it would tidy up itself when it sees that init has ended.
+    proc.send_signal(signal.SIGSTOP)
+    children = me.outside(["pgrep", "-P", str(proc.pid)], check=True).stdout.split()
+    assert len(children) >= 2, "init, the janitor, and what ended and was not waited for"
+    for pid in children:
         os.kill(int(pid), signal.SIGKILL)
     proc.send_signal(signal.SIGKILL)
     proc.communicate()

@@ -47,7 +47,7 @@ def test_a_project(me, framework):
     pins = (project / "requirements.txt").read_text().split()
     assert all(re.fullmatch(r"[a-z-]+(\[[a-z]+\])?==[0-9.]+", pin) for pin in pins)
     version = me.outside([me.cordon, "--version"]).stdout.decode().split()[1]
-    assert f"cordon=={version}" in pins
+    assert f"pycordon=={version}" in pins
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)

@@ -151,6 +151,7 @@ def test_wrong_directories(me, level):
     me.own(base / "link")
     refused(me, base / "file", level, ["file", "not a link or a file"])
     refused(me, base / "link", level, ["link", "not a link or a file"])
+    refused(me, base / "link/dir", level, ["link' is a link that a command may have made", str(real)])
     refused(me, base / "missing/dir", level, ["missing/dir", "has to exist"])
     refused(me, "/", level, ["'/' cannot be"])
     me.mkdir("state/open", 0o777)

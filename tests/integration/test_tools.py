@@ -4,12 +4,13 @@
 import os
 import pathlib
 import pty
+import re
 import shutil
 import subprocess
 
 import pytest
 
-from conftest import expect, needs, rows, unavailable
+from conftest import ROOT, expect, needs, rows, unavailable
 
 EVERYDAY = {
     "python3": (["python3", "-c", "import ssl, sqlite3, json, ctypes; print('fine')"], b"fine\n"),
@@ -315,3 +316,43 @@ def test_blocked_program_is_named(me, level):
     assert got["status"] in (125, 126)
     assert got["kind"] in ("spawn_failed", "sandbox_error", "denied")
     assert "cat" in str(got["denials"]) + str(got["error"])
+
+
+def documented(row):
+    """The names in backquotes of a row of the table "What is visible inside"."""
+    text = (ROOT / "docs" / "policy.md").read_text()
+    cell = re.search(rf"^\| `{row}` \| (.*) \|$", text, re.MULTILINE)[1]
+    names = set()
+    for name in re.findall(r"`([^`]*)`", cell):
+        before, brace, rest = name.partition("{")
+        inner, _, after = rest.partition("}")
+        names |= {before + one + after for one in inner.split(",")} if brace else {name}
+    return {name for name in names if not name.startswith("/")}
+
+
+def test_settings_that_are_shown(me):
+    """/etc and /var have what the documents list, and all of it that there is on this machine."""
+    for top in ("/etc", "/var"):
+        want = documented(top)
+        done = me.run([], ["find", top, "-maxdepth", "1", "-mindepth", "1", "-printf", "%f\\n"])
+        assert set(done.stdout.decode().split()) <= {name.split("/")[0] for name in want}, done
+        for name in want:
+            if os.path.exists(f"{top}/{name}"):
+                done = me.run([], ["ls", "-d", f"{top}/{name}"])
+                assert done.returncode == 0, done
+    secrets = "/etc/shadow /etc/sudoers /etc/ssh /etc/machine-id /var/lib/dpkg /var/log".split()
+    assert any(os.path.exists(path) for path in secrets)
+    done = me.run([], ["ls", "-d", *secrets])
+    assert done.stdout == b"", done
+
+
+def test_a_place_for_the_socket_of_a_database(me):
+    """Where the host has /run/postgresql, a server inside can use it, and nothing of the host's is there."""
+    script = "cd /run/postgresql 2>/dev/null || exit 9; touch .s.PGSQL.5432.lock && cd /tmp; ls -d .s.*"
+    done = me.run([], ["sh", "-c", script])
+    if os.path.exists("/run/postgresql"):
+        assert done.stdout == b".s.PGSQL.5432.lock\n", done
+        assert not os.path.exists("/run/postgresql/.s.PGSQL.5432.lock")
+    else:
+        assert done.returncode == 9, done
+    assert me.run([], ["readlink", "/var/run"]).stdout == b"/run\n"

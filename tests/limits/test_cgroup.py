@@ -209,7 +209,7 @@ def test_memory_is_exact(me, level, home):
     assert (got["kind"], got["status"], got["signal"]) == ("memory", 137, signal.SIGKILL), got
     assert_by_cgroup(got, "memory", "procs")
     assert denials(got, "memory") == [
-        {"what": "memory", "target": "96M", "rule": "limits.memory", "fix": "-m 192M"}
+        {"what": "memory", "target": "96M", "rule": "limits.memory", "fix": "-m 192M", "how": "enforced"}
     ], got
     assert got["stdout"] == "", got
     assert limit // 2 < seen.highest <= limit, seen.highest

@@ -88,6 +88,7 @@ def test_share_above_one(me, probes):
 
 
 RESTLESS = ["timers", "continuing"]
+BURNERS = 7  # processes of the second
 
 
 @pytest.mark.parametrize("how", RESTLESS)
@@ -98,8 +99,10 @@ def test_a_tree_that_continues_itself(me, level, probes, how):
     used = got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"]
     print(f"{how}: {got['kind']}, {used:.0f} ms of CPU in {got['run_ms']:.0f} ms")
     assert (got["kind"], got["status"]) in (("timeout", 124), ("cpu_time", 124)), got
-    # Over some seconds: it takes a while to see that a tree does not give in, on two CPUs and more.
-    assert used <= 0.6 * got["run_ms"] + 100 or (got["kind"] == "cpu_time" and used < 4000), got["usage"]
+    # One that does not give in for half a second is ended. One that gives in just before that, and then
+    # comes to the end of its time, has not made up for what it used meanwhile.
+    resisted = 540 * (min(os.cpu_count(), BURNERS) - 0.5)
+    assert used <= 0.5 * got["run_ms"] + resisted + 150 or (got["kind"] == "cpu_time" and used < 4000), got["usage"]
 
 
 @pytest.mark.parametrize("how", RESTLESS)

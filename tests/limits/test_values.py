@@ -134,5 +134,5 @@ def test_best_effort_names(me, argv):
 
 def test_a_later_value_wins(me):
     """Not a contradiction: the documented way to override a preset or a file."""
-    done = me.outside([me.cordon, "policy", "show", "-m", "64M", "-m", "128M", "-t", "1s", "-t", "2s"])
-    assert json.loads(done.stdout)["limits"] == {"memory": "128M", "wall": "2s"}, done
+    done = me.outside([me.cordon, "policy", "show", "--json", "-m", "64M", "-m", "128M", "-t", "1s", "-t", "2s"])
+    assert json.loads(done.stdout)["policy"]["limits"] == {"memory": "128M", "wall": "2s"}, done

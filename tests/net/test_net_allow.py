@@ -132,46 +132,6 @@ def test_rules_control(home, net):
     net.forget()
 
 
-ATTEMPTS = """
-import socket, time
-for family, address in ((socket.AF_INET, '93.184.216.34'), (socket.AF_INET6, '2606:2800:220:1::1'), (socket.AF_INET, '10.1.2.3')):
-    with socket.socket(family) as s:
-        s.settimeout(5); print(s.connect_ex((address, 80)))
-for server in {servers}:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s: s.sendto(b'name?', (server, 53))
-time.sleep(0.1)
-"""
-
-
-@pytest.mark.parametrize("opts", [[], ["--publish", "0:8000/tcp"]], ids=["nothing", "publish"])
-def test_attempts_without_a_network_are_told(home, net, opts):
-    """How many: who was meant is only known with a rule."""
-    python = ["python3", "-I", "-c"]
-    done = home.outside([*python, ATTEMPTS.format(servers=["203.0.113.53"])])
-    assert done.stdout.split() == [b"0"] * 3, "positive control"
-    assert len(net.arrived(80)) == 3
-    got = home.receipt(opts, [*python, ATTEMPTS.format(servers=["127.0.0.1", "127.0.0.1"])], "namespaces")
-    assert net_denials(got) == [
-        {"what": "connect", "target": "other machines (no network; attempts: 3)", "rule": "net.allow", "fix": "--net-allow HOST"},
-        {"what": "resolve", "target": "names (no network; datagrams to closed ports: 2)", "rule": "net.allow",
-         "fix": "--net-allow HOST"},
-    ], got  # fmt: skip
-    assert net.arrived() == []
-
-
-def test_a_quiet_run_without_a_network_has_no_denials(home):
-    """Its own loopback does not count."""
-    script = """
-import socket, time
-for family, address in ((socket.AF_INET, '127.0.0.1'), (socket.AF_INET6, '::1')):
-    with socket.create_server((address, 8080), family=family) as s, socket.create_connection((address, 8080)): s.accept()[0].close()
-    print(socket.socket(family).connect_ex((address, 9)) != 0)
-time.sleep(0.1)
-"""
-    got = home.receipt([], ["python3", "-I", "-c", script], "namespaces")
-    assert got["stdout"].split() == ["True"] * 2 and got["denials"] == [], got
-
-
 @way
 def test_localhost_is_the_hosts_own(home, net, level, via):
     got = home.within(

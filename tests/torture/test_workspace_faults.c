@@ -36,6 +36,9 @@ struct expected {
 	int in_small; /* also part of the small commit, in which each file is made durable alone */
 };
 
+/* What a branch contains: the name of a commit. */
+#define REF(n) "012345678901234567890123456789012345678" #n "\n"
+
 static const struct expected files[] = {
 	{ "mod", "old\n", "new\n", 1 },
 	{ "mod2", "old 2\n", "new 2\n" },
@@ -49,7 +52,7 @@ static const struct expected files[] = {
 	{ "opaque/hidden", "old\n", NULL },
 	{ "opaque/kept", "old\n", "new\n" },
 	{ ".git/objects/11/22", NULL, "object\n" },
-	{ ".git/refs/heads/main", "1\n", "2\n" },
+	{ ".git/refs/heads/main", REF(1), REF(2) },
 	{ ".git/HEAD", "ref: refs/heads/1\n", "ref: refs/heads/2\n" },
 };
 
@@ -113,11 +116,11 @@ static void check_old_or_new(long nth)
 	/* A renamed file is never gone under both names. */
 	CHECK_MSG(rig_exists(rig.base, "name-1") || rig_exists(rig.base, "name-2"), "%ld", nth);
 	/* Nothing refers to an object that is not there. */
-	CHECK_MSG(strcmp(rig_read(rig.base, ".git/refs/heads/main"), "2\n") != 0 ||
+	CHECK_MSG(strcmp(rig_read(rig.base, ".git/refs/heads/main"), REF(2)) != 0 ||
 			  rig_exists(rig.base, ".git/objects/11/22"),
 		  "%ld", nth);
 	CHECK_MSG(strcmp(rig_read(rig.base, ".git/HEAD"), "ref: refs/heads/2\n") != 0 ||
-			  !strcmp(rig_read(rig.base, ".git/refs/heads/main"), "2\n"),
+			  !strcmp(rig_read(rig.base, ".git/refs/heads/main"), REF(2)),
 		  "%ld", nth);
 }
 

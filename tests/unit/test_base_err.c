@@ -11,9 +11,9 @@ static struct cordon_error err;
 static void test_code_and_message(void)
 {
 	errno = EBUSY;
-	CHECK_INT(cordon_err(&err, CORDON_E_PATH, ENOENT, "cannot read grant '%s'", "./dat"),
+	CHECK_INT(cordon_err(&err, CORDON_E_PATH, ENOENT, "cannot grant '%s'", "./dat"),
 		  -CORDON_E_PATH);
-	CHECK_STR(err.msg, "cannot read grant './dat': no such file or directory");
+	CHECK_STR(err.msg, "cannot grant './dat': no such file or directory");
 	CHECK_INT(err.code, CORDON_E_PATH);
 	CHECK_INT(err.sys_errno, ENOENT);
 	CHECK_STR(err.hint, "");
@@ -28,8 +28,29 @@ static void test_code_and_message(void)
 	CHECK_STR(err.msg, "x: is a directory");
 }
 
+static void test_remedies(void)
+{
+	/* By the errno alone, unless the caller knows better, and for no other error. */
+	cordon_err(&err, CORDON_E_SYSTEM, EMFILE, "x");
+	CHECK_STR(err.hint, "raise the limit of open files: ulimit -n");
+	cordon_err_hint(&err, "other");
+	CHECK_STR(err.hint, "other");
+	cordon_err(&err, CORDON_E_SYSTEM, ENFILE, "x");
+	CHECK_STR(err.hint, "the whole system's limit: sysctl fs.file-max");
+	cordon_err(&err, CORDON_E_SYSTEM, EACCES, "x");
+	CHECK_STR(err.hint, "");
+
+	CHECK_INT(cordon_err_cwd(&err, ENOENT), -CORDON_E_PATH);
+	CHECK_STR(err.msg, "the current directory was deleted");
+	CHECK_STR(err.hint, "cd to one that exists");
+	CHECK_INT(cordon_err_cwd(&err, EACCES), -CORDON_E_PATH);
+	CHECK_STR(err.msg, "cannot get the path of the current directory: permission denied");
+	CHECK_STR(err.hint, "");
+}
+
 static void test_null_is_fine(void)
 {
+	CHECK_INT(cordon_err_cwd(NULL, ENOENT), -CORDON_E_PATH);
 	CHECK_INT(cordon_err(NULL, CORDON_E_NOMEM, 0, "%s", "x"), -CORDON_E_NOMEM);
 	CHECK_INT(cordon_err_hint(NULL, "x"), 0);
 	cordon_err_prefix(NULL, "x");
@@ -145,5 +166,5 @@ static void test_names(void)
 		CHECK(cordon_stage_name(i) != NULL);
 }
 
-TAP_MAIN(test_code_and_message, test_null_is_fine, test_escapes,
+TAP_MAIN(test_code_and_message, test_remedies, test_null_is_fine, test_escapes,
 	 test_long_text_is_cut_at_a_character, test_hint_and_prefix, test_names)

@@ -187,5 +187,66 @@ static void test_text(void)
 	check_split("", NULL, NULL);
 }
 
-TAP_MAIN(test_chmod, test_chown, test_times, test_refused, test_convert, test_modes, test_aliases,
-	 test_text)
+static void test_truncate(void)
+{
+	struct broker_call call;
+
+	CHECK_INT(DECODE(&call, SYS_truncate, PATH_ADDRESS, 1ULL << 40), 0);
+	CHECK(call.action == BROKER_TRUNCATE && call.follow && call.length == 1LL << 40);
+	CHECK_INT(DECODE(&call, SYS_truncate, PATH_ADDRESS, (uint64_t)-1), -EINVAL);
+	CHECK_INT(DECODE(&call, SYS_truncate, 0, 5), -EFAULT);
+}
+
+static long decode_signal(int nr, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+			  struct broker_signal *ret)
+{
+	const struct seccomp_data data = { .nr = nr, .args = { a, b, c, d, ~0ull, ~0ull } };
+
+	return broker_decode_signal(&data, ret);
+}
+
+static void test_kill(void)
+{
+	struct broker_signal call;
+
+	CHECK_INT(decode_signal(SYS_kill, GARBAGE | 77, GARBAGE | 15, ~0ull, ~0ull, &call), 0);
+	CHECK(call.to == BROKER_TO_PROCESS && call.target == 77 && call.signal == 15);
+	CHECK(!call.info && !call.process);
+	CHECK_INT(decode_signal(SYS_kill, 0, 0, 0, 0, &call), 0);
+	CHECK(call.to == BROKER_TO_GROUP && call.target == 0 && call.signal == 0);
+	CHECK_INT(decode_signal(SYS_kill, (uint64_t)-77, 64, 0, 0, &call), 0);
+	CHECK(call.to == BROKER_TO_GROUP && call.target == 77);
+	CHECK_INT(decode_signal(SYS_kill, (uint32_t)-1, 9, 0, 0, &call), 0);
+	CHECK(call.to == BROKER_TO_ALL);
+	/* its negative is no number */
+	CHECK_INT(decode_signal(SYS_kill, (uint32_t)INT32_MIN, 9, 0, 0, &call), -ESRCH);
+	CHECK_INT(decode_signal(SYS_kill, 77, 65, 0, 0, &call), -EINVAL);
+	CHECK_INT(decode_signal(SYS_kill, 77, (uint32_t)-1, 0, 0, &call), -EINVAL);
+}
+
+static void test_other_signals(void)
+{
+	struct broker_signal call;
+
+	CHECK_INT(decode_signal(SYS_tkill, GARBAGE | 78, 15, ~0ull, ~0ull, &call), 0);
+	CHECK(call.to == BROKER_TO_THREAD && call.target == 78 && !call.process && !call.info);
+	CHECK_INT(decode_signal(SYS_tkill, 0, 15, 0, 0, &call), -EINVAL);
+	CHECK_INT(decode_signal(SYS_tgkill, 77, GARBAGE | 78, GARBAGE | 15, ~0ull, &call), 0);
+	CHECK(call.to == BROKER_TO_THREAD && call.process == 77 && call.target == 78);
+	CHECK(call.signal == 15 && !call.info);
+	CHECK_INT(decode_signal(SYS_tgkill, 77, (uint32_t)-78, 15, 0, &call), -EINVAL);
+	CHECK_INT(decode_signal(SYS_rt_sigqueueinfo, 77, 15, PATH_ADDRESS, ~0ull, &call), 0);
+	CHECK(call.to == BROKER_TO_PROCESS && call.target == 77 && call.info == PATH_ADDRESS);
+	CHECK_INT(decode_signal(SYS_rt_tgsigqueueinfo, 77, 78, 15, PATH_ADDRESS, &call), 0);
+	CHECK(call.process == 77 && call.target == 78 && call.info == PATH_ADDRESS);
+	CHECK_INT(decode_signal(SYS_pidfd_send_signal, 5, 15, PATH_ADDRESS, GARBAGE, &call), 0);
+	CHECK(call.to == BROKER_TO_PIDFD && call.target == 5 && call.info == PATH_ADDRESS);
+	CHECK_INT(decode_signal(SYS_pidfd_send_signal, 5, 15, 0, 1, &call), -EINVAL);
+	CHECK_INT(decode_signal(SYS_fcntl, 5, GARBAGE | F_SETOWN, GARBAGE | 77, ~0ull, &call), 0);
+	CHECK(call.to == BROKER_AS_OWNER && call.target == 77);
+	CHECK_INT(decode_signal(SYS_fcntl, 5, F_SETFL, 77, 0, &call), -EINVAL);
+	CHECK_INT(decode_signal(SYS_chmod, 5, 15, 0, 0, &call), -ENOSYS);
+}
+
+TAP_MAIN(test_truncate, test_kill, test_other_signals, test_chmod, test_chown, test_times,
+	 test_refused, test_convert, test_modes, test_aliases, test_text)

@@ -35,7 +35,10 @@ static void test_search(void)
 	CHECK_STR(f.res.exec_path, fx(&f, "%/b/tool"));
 	/* Nothing relative counts, although the working directory has one. */
 	expect_error(&f, "tool", ":.::..:proj", CORDON_E_NOT_FOUND, "cannot find 'tool' in PATH",
-		     "");
+		     "relative entries of PATH are ignored; it is at './tool'");
+	expect_error(&f, "tool", "%/nothing", CORDON_E_NOT_FOUND, "cannot find 'tool' in PATH",
+		     "did you mean './tool'?");
+	expect_error(&f, "umask", "%/a", CORDON_E_NOT_FOUND, "'umask'", "sh -c 'umask ...'");
 	fx_run(&f, "tool", ".:%/a/../b/.");
 	CHECK_STR(f.res.exec_path, fx(&f, "%/b/tool"));
 	expect_error(&f, "tool", "%/c", CORDON_E_NOT_EXECUTABLE, "not executable", "");
@@ -43,7 +46,7 @@ static void test_search(void)
 	expect_error(&f, "tol", "%/nothing:%/a", CORDON_E_NOT_FOUND, "'tol'", "'tool'?");
 	expect_error(&f, "tool", "", CORDON_E_NOT_FOUND, "in PATH", "");
 	expect_error(&f, "", "%/a", CORDON_E_NOT_FOUND, "in PATH", "");
-	expect_error(&f, "..", "%/a", CORDON_E_NOT_FOUND, "in PATH", "");
+	expect_error(&f, "..", "%/a", CORDON_E_NOT_FOUND, "in PATH", "is a directory");
 	fx_done(&f);
 }
 

@@ -32,9 +32,6 @@ static const char *const data[] = {
 	"info/sparse-checkout",
 	"logs/HEAD",
 	"logs/refs/heads/a/b",
-	"refs/heads/config",
-	"refs/heads/hooks/x",
-	"refs/stash",
 	"objects/ab/cdef",
 	"objects/pack/pack-0123456789abcdef0123456789abcdef01234567.idx",
 	"objects/pack/multi-pack-index",
@@ -55,6 +52,8 @@ static const char *const data[] = {
 
 static void test_data_is_allowed(void)
 {
+	static const char *const refs[] = { "refs/heads/config", "refs/heads/hooks/x", "refs/stash",
+					    "modules/a/refs/tags/v1", NULL };
 	static const char *const heads[] = { "HEAD",	       "ORIG_HEAD",	   "FETCH_HEAD",
 					     "modules/a/HEAD", "worktrees/w/HEAD", NULL };
 	static const char *const todos[] = { "rebase-merge/git-rebase-todo", "sequencer/todo",
@@ -65,6 +64,7 @@ static void test_data_is_allowed(void)
 					    NULL };
 
 	check_all(data, S_IFREG | 0644, GIT_ALLOWED_YES);
+	check_all(refs, S_IFREG | 0644, GIT_ALLOWED_REF);
 	check_all(heads, S_IFREG | 0644, GIT_ALLOWED_HEAD);
 	check_all(todos, S_IFREG | 0644, GIT_ALLOWED_TODO);
 	check_all(dirs, S_IFDIR | 0755, GIT_ALLOWED_YES);
@@ -199,6 +199,12 @@ static void test_contents(void)
 		{ "rebase-merge/strategy", "x/../prog", false },
 		{ "rebase-apply/apply-opt", " '--whitespace=fix'", true },
 		{ "rebase-apply/apply-opt", " '--directory=../x'", false },
+		{ "rebase-apply/apply-opt", " '--build-fake-ancestor=.envrc'", false },
+		{ "rebase-apply/apply-opt", " '--bui=.envrc'", false },
+		{ "rebase-apply/apply-opt", " '-'\\!'-bui=.envrc'", false },
+		{ "rebase-merge/gpg_sign_opt", "", true },
+		{ "rebase-merge/gpg_sign_opt", "-S", false },
+		{ "sequencer/opts", "[options]\n\tGPG-sign = k\n", false },
 		{ "sequencer/opts", "[options]\n\tno-commit = true\n", true },
 		{ "sequencer/opts", "[options]\n\tstrategy = a/b\n", false },
 		{ "BISECT_NAMES", " 'src/a b'\n", true },

@@ -285,9 +285,11 @@ static void test_blocks(void)
 
 static void test_clean_paths(void)
 {
-	static const char *const good[] = { "a", "a/b", "..a", "a..", ".git", "a/.b/c", "-", " " };
-	static const char *const bad[] = { "",	   "/",	   "/a",  "a/",	   "a//b",   ".",  "..",
-					   "a/..", "../a", "./a", "a/./b", "a/../b", "a/." };
+	static const char *const good[] = { "a", "a/b", "..a", "a..", ".gitx", "a/.b/c", "-", " " };
+	static const char *const bad[] = { "",	   "/",	   "/a",       "a/",
+					   "a//b", ".",	   "..",       "a/..",
+					   "../a", "./a",  "a/./b",    "a/../b",
+					   "a/.",  ".git", "a/.git/b", ".GIT/hooks/x" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++)
 		CHECK_MSG(git_index_path_is_clean(good[i], strlen(good[i])), "'%s'", good[i]);

@@ -13,11 +13,14 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cordon/cordon.h>
 
+#include "format/placeholder.h"
 #include "launch/launch.h"
+#include "launch/locks.h"
 #include "tap.h"
 
 #define WAIT_MS 20000
@@ -145,13 +148,42 @@ static void test_terminal(void)
 	CHECK(res->out.len >= 8 && memcmp(res->out.data + res->out.len - 8, "42 122\r\n", 8) == 0);
 	cordon_run_free(run);
 
+	/* Standard error apart. */
 	options.err.mode = CORDON_STREAM_CAPTURE;
-	run = start_shell("true", &options);
-	CHECK(run == NULL);
+	run = start_shell("test -t 0 && test -t 1 && test ! -t 2 && echo out && echo err >&2",
+			  &options);
+	res = end_of(run);
+	CHECK_INT(res->exit_code, 0);
+	CHECK(res->out.len == 5 && memcmp(res->out.data, "out\r\n", 5) == 0);
+	CHECK(res->err.len == 4 && memcmp(res->err.data, "err\n", 4) == 0);
+	cordon_run_free(run);
 
 	options.terminal = 0;
 	run = start_shell("true", &options);
 	CHECK_INT(cordon_run_resize(run, 1, 1, &err), -CORDON_E_USAGE);
+	cordon_run_free(run);
+}
+
+static void test_stopped(void)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run *run;
+
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	options.terminal = 1;
+	run = start_shell("kill -TSTP $$; kill -TSTP $$; exit 5", &options);
+	for (int i = 0; i < 2; i++) {
+		int r = 0;
+
+		for (int k = 0; k < 400 && r == 0 && !cordon_run_is_stopped(run); k++)
+			r = cordon_run_wait(run, 50, &err);
+		CHECK(cordon_run_is_stopped(run));
+		CHECK_INT(cordon_run_signal(run, SIGCONT, &err), 0);
+		CHECK(!cordon_run_is_stopped(run));
+	}
+	CHECK_INT(end_of(run)->exit_code, 5);
+	CHECK(!cordon_run_is_stopped(run));
 	cordon_run_free(run);
 }
 
@@ -324,6 +356,79 @@ static void test_parked(void)
 	parked_done(launcher, &parked);
 }
 
+/* With a write grant there is more to plan, which init need not wait for. */
+static void test_common_steps_ahead(void)
+{
+	char dir[] = "/tmp/cordon-ahead-XXXXXX", command[64];
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	const char *argv[] = { "/bin/sh", "-c", command, NULL };
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_policy *writer = NULL;
+	struct cordon_run *run = NULL;
+
+	REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(command, sizeof(command), "echo x > %s/f", dir);
+	options.argv = argv;
+	options.cwd = "/";
+	options.home = "/nonexistent";
+	CHECK_INT(cordon_policy_new(&writer, &err), 0);
+	CHECK_INT(cordon_policy_set(writer, "fs.write", dir, &err), 0);
+	CHECK_INT(cordon_run_start(launcher, writer, &options, &run, &err), 0);
+	CHECK(run->is_parked);
+	CHECK_INT(end_of(run)->exit_code, 0);
+	cordon_run_free(run);
+	cordon_policy_free(writer);
+	snprintf(command, sizeof(command), "%s/f", dir);
+	CHECK_INT(unlink(command), 0);
+	/* The placeholders are gone, too. */
+	CHECK_INT(rmdir(dir), 0);
+}
+
+/* Another run has made `.hg` before this one's plan, and marked it after. */
+static void test_directory_marked_after_the_plan(void)
+{
+	const struct timespec mark[2] = {
+		{ PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
+		{ PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
+	};
+	char dir[] = "/tmp/cordon-marked-XXXXXX", hg[64];
+	const char *argv[] = { "/bin/true", NULL };
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct plan_input input = { .options = &options, .is_main_thread = 1 };
+	struct reserved reserved = { .janitor = SPAWNED_INIT };
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_policy *writer = NULL;
+	struct plan *plan = NULL;
+	struct locks *locks = NULL;
+	bool is_inside = false;
+
+	REQUIRE(mkdtemp(dir) != NULL);
+	snprintf(hg, sizeof(hg), "%s/.hg", dir);
+	CHECK_INT(mkdir(hg, 0755), 0);
+	options.argv = argv;
+	options.cwd = "/";
+	options.home = "/nonexistent";
+	CHECK_INT(cordon_policy_new(&writer, &err), 0);
+	CHECK_INT(cordon_policy_set(writer, "fs.write", dir, &err), 0);
+	input.policy = writer;
+	input.level = PLAN_LEVEL_NAMESPACES;
+	input.machine = &launcher->machine;
+	REQUIRE(plan_build(&input, &plan, &err) == 0);
+	for (size_t i = 0; i < plan->n_reserved; i++)
+		is_inside |= strncmp(plan->reserved[i].path, hg, strlen(hg)) == 0;
+	CHECK(is_inside);
+	CHECK_INT(utimensat(AT_FDCWD, hg, mark, 0), 0);
+	REQUIRE(locks_open(NULL, &mark[0], &locks, &err) == 0);
+	CHECK_INT(reserve_names(launcher, locks, plan, launcher->self_fd, true, &reserved, &err),
+		  -CORDON_E_STATE);
+	reserve_release(launcher, &reserved);
+	locks_close(locks);
+	plan_free(plan);
+	cordon_policy_free(writer);
+	CHECK_INT(rmdir(hg), 0);
+	CHECK_INT(rmdir(dir), 0);
+}
+
 /* A host that collects every child it can, as shells and supervisors do, takes ours too. */
 static void test_host_that_waits_for_any_child(void)
 {
@@ -380,6 +485,8 @@ static void test_nothing_left(void)
 	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
 }
 
-TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_terminal, test_ends,
-	 test_wrong_use, test_many_at_once, test_threads, test_thread_ends_before_its_run,
-	 test_parked, test_host_that_waits_for_any_child, test_no_sigpipe, test_nothing_left)
+TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_terminal, test_stopped,
+	 test_ends, test_wrong_use, test_many_at_once, test_threads,
+	 test_thread_ends_before_its_run, test_parked, test_common_steps_ahead,
+	 test_directory_marked_after_the_plan, test_host_that_waits_for_any_child, test_no_sigpipe,
+	 test_nothing_left)

@@ -3,6 +3,9 @@
 #include "format/placeholder.h"
 #include "test_plan_lib.h"
 
+/* What fs.protect makes of a name. */
+#define HELD (PLAN_RDONLY | PLAN_PROTECTED)
+
 static struct fixture f;
 
 static void test_deny_in_read_grant(void)
@@ -152,20 +155,20 @@ static void test_repository(void)
 	unsetenv("XDG_CONFIG_HOME");
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, 0);
 	CHECK(op_find(&f, PLAN_OP_PIN, "ws/.git") < op_find(&f, PLAN_OP_PIN, "ws/.git/hooks"));
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/hooks")->flags, PLAN_RDONLY);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/modules")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/hooks")->flags, HELD);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/modules")->flags, HELD);
 	/* core.hooksPath and included files, wherever they are. */
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools")->flags, 0);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools/hooks")->flags, PLAN_RDONLY);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/shared.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/tools/hooks")->flags, HELD);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/shared.cfg")->flags, HELD | PLAN_FILE);
 	/* What those include and name in turn. */
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/more")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/more")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/cfg/hooks")->flags, HELD);
 	/* What the user's own config names in every repository. */
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/own")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/own")->flags, HELD);
 	/* And that config itself, where a variable of git's has put it into a grant. */
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/global.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/global.cfg")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/conf/git"));
 	/* A readable placeholder that changes nothing. */
 	CHECK(is_reserved(&f, "ws/.git/commondir"));
@@ -194,12 +197,12 @@ static void test_bare(void)
 	fx_dir(&f, "ws/objects");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/refs"));
 	CHECK(is_reserved(&f, "ws/commondir"));
 	fx_dir(&f, "ws/refs");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git/config")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/config"));
 	CHECK(is_reserved(&f, "ws/hooks"));
 	CHECK_INT(op_find(&f, 0, "ws/HEAD"), -1);
@@ -214,7 +217,7 @@ static void test_bare(void)
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
 	CHECK(is_reserved(&f, "ws/.git"));
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/config")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/worktrees"));
 	CHECK_INT(op_find(&f, 0, "ws/objects"), -1);
 	fx_done(&f);
@@ -227,7 +230,7 @@ static void test_bare(void)
 	CHECK(is_reserved(&f, "ws/HEAD"));
 	fx_file(&f, "ws/HEAD", "ref: refs/heads/main\n");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/commondir")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/commondir")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/elsewhere"));
 	fx_done(&f);
 }
@@ -249,8 +252,8 @@ static void test_repository_elsewhere(void)
 	f.machine.uid = geteuid();
 	fx_set(&f, "fs.write", "ws/pkg");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/hooks")->flags, PLAN_RDONLY);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/hooks")->flags, HELD);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pkg/cfg")->flags, HELD | PLAN_FILE);
 	CHECK_INT(op_find(&f, 0, "ws/.git/config"), -1);
 	fx_done(&f);
 
@@ -262,7 +265,7 @@ static void test_repository_elsewhere(void)
 	fx_dir(&f, "ws/hooks");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, HELD);
 	fx_done(&f);
 }
 
@@ -277,9 +280,9 @@ static void test_worktree(void)
 	fx_set(&f, "fs.write", "ws");
 	fx_set(&f, "fs.write", "main/.git");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/hooks")->flags, PLAN_RDONLY);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/config")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/hooks")->flags, HELD);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "main/.git/config")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "main/.git/worktrees/w/config") ||
 	      op_find(&f, 0, "main/.git/worktrees") >= 0);
 	fx_done(&f);
@@ -303,11 +306,11 @@ static void test_what_is_named_indirectly(void)
 	fx_file(&f, "ws/link.cfg", "");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pointer")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, PLAN_RDONLY);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/dotfiles/rc")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/link.cfg")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.git")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/pointer")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/hooks")->flags, HELD);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/dotfiles/rc")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/link.cfg")->flags, HELD | PLAN_FILE);
 	CHECK_INT(f.plan->n_repos, 1);
 	fx_done(&f);
 }
@@ -323,7 +326,7 @@ static void test_no_repository(void)
 	CHECK(is_reserved(&f, "ws/.mcp.json"));
 	CHECK(!is_reserved(&f, "ws/.vscode"));
 	CHECK(!is_reserved(&f, "ws/.gitmodules"));
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, HELD);
 	CHECK(!is_reserved(&f, "ws/.bashrc"));
 	fx_done(&f);
 }
@@ -335,8 +338,8 @@ static void test_protected_link(void)
 	fx_link(&f, "ws/.vscode", "settings");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/settings")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.vscode")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/settings")->flags, HELD);
 	fx_done(&f);
 }
 
@@ -359,16 +362,16 @@ static void test_way_to_a_protected_name(void)
 	fx_link(&f, "ws/.cursor", "gone/../settings");
 	fx_set(&f, "fs.write", "ws");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/first")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/mid")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/real/hooks")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/first")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/mid")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/real/hooks")->flags, HELD);
 	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/real/other")->flags, 0);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.idea")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.idea")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/nowhere"));
 	CHECK(is_reserved(&f, "ws/nothing"));
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.codex")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/loop")->flags, PLAN_RDONLY | PLAN_FILE);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/file")->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.codex")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/loop")->flags, HELD | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/file")->flags, HELD | PLAN_FILE);
 	CHECK(is_reserved(&f, "ws/gone"));
 	fx_done(&f);
 }
@@ -399,7 +402,7 @@ static void test_grant_below_a_protected_name(void)
 	fx_set(&f, "fs.write", "ws");
 	fx_set(&f, "fs.write", "ws/.claude/notes");
 	FX_BUILD(&f);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.claude")->flags, PLAN_RDONLY);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.claude")->flags, HELD);
 	CHECK(!(op_get(&f, PLAN_OP_BIND, "ws/.claude/notes")->flags & PLAN_RDONLY));
 	CHECK(op_find(&f, 0, "ws/.claude") < op_find(&f, 0, "ws/.claude/notes"));
 	fx_done(&f);
@@ -416,7 +419,7 @@ static void test_home_granted(void)
 	FX_BUILD(&f);
 	/* What the user's git obeys is protected without a repository, too. */
 	snprintf(path, sizeof(path), "%s/work", f.home);
-	CHECK_INT(op_get(&f, PLAN_OP_PIN, path)->flags, PLAN_RDONLY | PLAN_FILE);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, path)->flags, HELD | PLAN_FILE);
 	snprintf(path, sizeof(path), "%s/githooks", f.home);
 	CHECK(is_reserved(&f, path));
 	snprintf(path, sizeof(path), "%s/.bashrc", f.home);
@@ -426,7 +429,7 @@ static void test_home_granted(void)
 	/* The first missing name of several. */
 	snprintf(path, sizeof(path), "%s/.local", f.home);
 	CHECK(is_reserved(&f, path));
-	CHECK(list_has(f.plan->notes, "home directory is shown"));
+	CHECK(list_has(f.plan->notes, "your home directory can be changed by the command"));
 	fx_done(&f);
 }
 

@@ -26,6 +26,7 @@ static int is_machine_step(const char *path)
 		"/proc",
 		"/run",
 		"/var",
+		"/var/run",
 		"/var/tmp",
 		"/tmp",
 	};

@@ -72,7 +72,7 @@ static void test_missing_has_a_suggestion(void)
 	fx_init(&f);
 	fx_set(&f, "fs.read", "./dat");
 	CHECK_INT(fx_build(&f), -CORDON_E_PATH);
-	CHECK_STR(f.err.msg, "cannot read grant './dat': no such file or directory");
+	CHECK_STR(f.err.msg, "cannot grant './dat' for reading: no such file or directory");
 	CHECK_STR(f.err.hint, "did you mean './data'?");
 	CHECK_INT(f.err.sys_errno, ENOENT);
 	fx_done(&f);

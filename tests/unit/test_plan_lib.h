@@ -28,6 +28,7 @@ struct fixture {
 	int level;
 	struct plan_workspace workspace; /* if it has a base */
 	const struct plan_private *private_dir;
+	const struct plan_private_dir *code;
 	struct plan *plan;
 };
 
@@ -130,9 +131,26 @@ __attribute__((unused)) static void fx_set(struct fixture *f, const char *key, c
 		  f->err.msg);
 }
 
+/* Keeps what init would be told ahead. */
+__attribute__((unused)) static int fx_keep_common(void *ctx, const struct plan *common,
+						  struct cordon_error *err)
+{
+	struct plan *kept = ctx;
+
+	(void)err;
+	CHECK_INT(plan_read_check(common->block, common->block_size), 0);
+	CHECK(!kept->block);
+	kept->block = malloc(common->block_size);
+	CHECK(kept->block);
+	if (kept->block)
+		memcpy(kept->block, common->block, common->block_size);
+	return 0;
+}
+
 /* Plans anew; 0 or the negative code. */
 __attribute__((unused)) static int fx_build(struct fixture *f)
 {
+	struct plan common = { 0 };
 	const struct plan_input input = { .policy = f->policy,
 					  .options = &f->options,
 					  .level = f->level,
@@ -140,12 +158,20 @@ __attribute__((unused)) static int fx_build(struct fixture *f)
 					  .is_main_thread = 1,
 					  .tmpdir = f->tmpdir,
 					  .workspace = f->workspace.base ? &f->workspace : NULL,
-					  .private_dir = f->private_dir };
+					  .private_dir = f->private_dir,
+					  .code = f->code,
+					  .common_is_known = fx_keep_common,
+					  .ctx = &common };
 	struct plan *plan = NULL;
 	int r;
 
 	f->err = (struct cordon_error)CORDON_ERROR_INIT;
 	r = plan_build(&input, &plan, &f->err);
+	if (r == 0 && f->level == PLAN_LEVEL_NAMESPACES)
+		CHECK(common.block && plan_has_common(plan, &common));
+	if (r == 0 && f->level != PLAN_LEVEL_NAMESPACES)
+		CHECK(!common.block);
+	free(common.block);
 	if (r < 0)
 		return r;
 	plan_free(f->plan);

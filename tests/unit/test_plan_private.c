@@ -97,6 +97,28 @@ static void test_commands(void)
 	end();
 }
 
+/* Read-only, on the run's own tmpfs, and counted by nobody. */
+static void test_code(void)
+{
+	struct plan_private_dir code;
+	const struct plan_op *op;
+	char path[PATH_MAX + 8];
+
+	begin();
+	snprintf(path, sizeof(path), "%s-code", dir);
+	open_part(&code, path);
+	f.code = &code;
+	FX_BUILD(&f);
+	op = op_get(&f, PLAN_OP_BIND, CORDON_CODE_DIR);
+	CHECK_INT(op->flags, PLAN_MKPOINT | PLAN_IDENTITY | PLAN_RDONLY | PLAN_UNMAPPED);
+	CHECK(op->ino == code.ino && !(op->access & LL_FS_WRITE_FILE));
+	fx_set(&f, "fs.read", "/run");
+	CHECK_INT(fx_build(&f), -CORDON_E_UNSUPPORTED);
+	f.code = NULL;
+	close(code.fd);
+	end();
+}
+
 static void test_root_hands_it_over(void)
 {
 	const struct plan_op *op;
@@ -136,5 +158,5 @@ static void test_start_directory(void)
 	end();
 }
 
-TAP_MAIN(test_shown, test_grants_on_top, test_grants_instead, test_commands,
+TAP_MAIN(test_shown, test_code, test_grants_on_top, test_grants_instead, test_commands,
 	 test_root_hands_it_over, test_level_landlock, test_start_directory)

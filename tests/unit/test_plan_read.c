@@ -97,6 +97,9 @@ static void test_arrays(void)
 	BROKEN(h->workspace = 8, PLAN_FAULT_STRING);
 	BROKEN(h->workspace = (uint32_t)size - 1, PLAN_FAULT_STRING);
 	BROKEN(h->workspace = h->cwd, PLAN_FAULT_NONE);
+	BROKEN(h->lost_home = 8, PLAN_FAULT_STRING);
+	BROKEN(h->lost_home = (uint32_t)size - 1, PLAN_FAULT_STRING);
+	BROKEN(h->lost_home = 0, PLAN_FAULT_NONE);
 	drop_block();
 }
 

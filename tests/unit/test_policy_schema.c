@@ -103,6 +103,23 @@ static void write_quantity(struct json_writer *w, const struct policy_key *key, 
 	json_close_object(w);
 }
 
+/* A name, or what it was before there were three of them. */
+static void write_protect(struct json_writer *w, const struct policy_key *key, const char *name)
+{
+	char text[512];
+
+	json_open_object(w, name);
+	snprintf(text, sizeof(text), "%s Default: %s.", key->doc, key->default_text);
+	json_string(w, "description", text);
+	json_open_array(w, "enum");
+	json_bool(w, NULL, 1);
+	json_bool(w, NULL, 0);
+	for (int i = 0; i < POLICY_PROTECT_MAX; i++)
+		json_string(w, NULL, policy_protect_names[i]);
+	json_close_array(w);
+	json_close_object(w);
+}
+
 static void write_key(struct json_writer *w, const struct policy_key *key, const char *name)
 {
 	char share[UNITS_TEXT_MAX];
@@ -131,6 +148,9 @@ static void write_key(struct json_writer *w, const struct policy_key *key, const
 	case POLICY_TYPE_BOOL:
 		open_item(w, key, name, "boolean");
 		break;
+	case POLICY_TYPE_PROTECT:
+		write_protect(w, key, name);
+		return;
 	case POLICY_TYPE_PATH:
 		open_item(w, key, name, "string");
 		json_int(w, "minLength", 1);

@@ -17,7 +17,7 @@
 
 /* Installing costs by the instruction: growing past these should be a decision. */
 static const unsigned short max_len[] = {
-	[SECCOMP_NAMESPACES] = 155,
+	[SECCOMP_NAMESPACES] = 156,
 	[SECCOMP_LANDLOCK] = 195,
 	[SECCOMP_LANDLOCK_NO_UNIX] = 195,
 	[SECCOMP_LANDLOCK_OLD] = 195,
@@ -29,6 +29,12 @@ static const unsigned short max_len[] = {
 	[SECCOMP_LANDLOCK_NO_UNIX_NET] = 195,
 	[SECCOMP_LANDLOCK_COMMANDS_NET] = 200,
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = 200,
+	[SECCOMP_LANDLOCK_NO_UNIX_SIGNALS] = 215,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS] = 220,
+	[SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS] = 215,
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS] = 220,
+	[SECCOMP_LANDLOCK_OLD_SIGNALS] = 215,
+	[SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS] = 220,
 };
 _Static_assert(ARRAY_SIZE(max_len) == SECCOMP_VARIANT_MAX, "every variant has a limit");
 
@@ -89,6 +95,35 @@ static void test_lookup_net(void)
 	CHECK_INT(seccomp_variant_has_net(~0u), 0);
 }
 
+static void test_lookup_signals(void)
+{
+	static const struct {
+		enum seccomp_variant plain, signals;
+	} pairs[] = {
+		{ SECCOMP_LANDLOCK_NO_UNIX, SECCOMP_LANDLOCK_NO_UNIX_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_COMMANDS, SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_NET, SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS },
+		{ SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET,
+		  SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS },
+		{ SECCOMP_LANDLOCK_OLD, SECCOMP_LANDLOCK_OLD_SIGNALS },
+		{ SECCOMP_LANDLOCK_OLD_COMMANDS, SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS },
+		/* those that have none */
+		{ SECCOMP_NAMESPACES, SECCOMP_NAMESPACES },
+		{ SECCOMP_NAMESPACES_COMMANDS, SECCOMP_NAMESPACES_COMMANDS },
+		{ SECCOMP_LANDLOCK, SECCOMP_LANDLOCK },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(pairs); i++) {
+		for (int abi = 1; abi < 6; abi++)
+			CHECK_INT(seccomp_variant_with_signals(pairs[i].plain, abi),
+				  pairs[i].signals);
+		CHECK_INT(seccomp_variant_with_signals(pairs[i].plain, 6), pairs[i].plain);
+		CHECK_INT(seccomp_variant_with_signals(pairs[i].signals, 1), pairs[i].signals);
+		CHECK_INT(seccomp_variant_has_net(pairs[i].signals),
+			  seccomp_variant_has_net(pairs[i].plain));
+	}
+}
+
 /* Whether a variant has Unix sockets is what its program says of them. */
 static void test_has_unix(void)
 {
@@ -138,6 +173,7 @@ static void test_returns(void)
 		SECCOMP_RET_ERRNO | EPROTONOSUPPORT,
 		SECCOMP_RET_ERRNO | EOPNOTSUPP,
 		SECCOMP_RET_ERRNO | EACCES,
+		SECCOMP_RET_ERRNO | EINVAL,
 		SECCOMP_RET_ERRNO | ENOMEM,
 		SECCOMP_RET_USER_NOTIF,
 	};
@@ -407,6 +443,6 @@ static void test_table_names(void)
 	CHECK(compared > 350);
 }
 
-TAP_MAIN(test_lookup, test_lookup_net, test_has_unix, test_structure, test_returns, test_no_reserve,
-	 test_no_landlock, test_no_shared_memory, test_walks, test_simulator,
-	 test_kernel_takes_them, test_table_names)
+TAP_MAIN(test_lookup, test_lookup_net, test_lookup_signals, test_has_unix, test_structure,
+	 test_returns, test_no_reserve, test_no_landlock, test_no_shared_memory, test_walks,
+	 test_simulator, test_kernel_takes_them, test_table_names)

@@ -35,6 +35,12 @@ static const char *const variant_words[] = {
 	[SECCOMP_LANDLOCK_NO_UNIX_NET] = "LANDLOCK_NO_UNIX_NET",
 	[SECCOMP_LANDLOCK_COMMANDS_NET] = "LANDLOCK_COMMANDS_NET",
 	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET] = "LANDLOCK_NO_UNIX_COMMANDS_NET",
+	[SECCOMP_LANDLOCK_NO_UNIX_SIGNALS] = "LANDLOCK_NO_UNIX_SIGNALS",
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_SIGNALS] = "LANDLOCK_NO_UNIX_COMMANDS_SIGNALS",
+	[SECCOMP_LANDLOCK_NO_UNIX_NET_SIGNALS] = "LANDLOCK_NO_UNIX_NET_SIGNALS",
+	[SECCOMP_LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS] = "LANDLOCK_NO_UNIX_COMMANDS_NET_SIGNALS",
+	[SECCOMP_LANDLOCK_OLD_SIGNALS] = "LANDLOCK_OLD_SIGNALS",
+	[SECCOMP_LANDLOCK_OLD_COMMANDS_SIGNALS] = "LANDLOCK_OLD_COMMANDS_SIGNALS",
 };
 _Static_assert(ARRAY_SIZE(variant_words) == SECCOMP_VARIANT_MAX, "every variant has a word");
 
@@ -61,6 +67,7 @@ static const struct {
 	{ "EOPNOTSUPP", SECCOMP_RET_ERRNO | EOPNOTSUPP },
 	{ "DONE", SECCOMP_RET_ERRNO },
 	{ "EACCES", SECCOMP_RET_ERRNO | EACCES },
+	{ "EINVAL", SECCOMP_RET_ERRNO | EINVAL },
 	{ "ENOMEM", SECCOMP_RET_ERRNO | ENOMEM },
 };
 
@@ -234,9 +241,12 @@ static bool parse_variants(char *word, unsigned int *ret)
 		mask |= 1u << v;
 		if (all) {
 			unsigned int commands = seccomp_variant_with_commands(v);
+			const unsigned int plain[] = { v, commands, seccomp_variant_with_net(v),
+						       seccomp_variant_with_net(commands) };
 
-			mask |= 1u << commands | 1u << seccomp_variant_with_net(v) |
-				1u << seccomp_variant_with_net(commands);
+			for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+				mask |= 1u << plain[i] |
+					1u << seccomp_variant_with_signals(plain[i], 1);
 		}
 	}
 	*ret = mask;
@@ -463,6 +473,7 @@ static void test_golden_tables(void)
 	run_file("tests/bpf/landlock-no-unix.tests");
 	run_file("tests/bpf/landlock-old.tests");
 	run_file("tests/bpf/commands.tests");
+	run_file("tests/bpf/signals.tests");
 	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
 		for (unsigned int d = 0; d < DOMAIN_MAX; d++)
 			check_coverage(v, d);

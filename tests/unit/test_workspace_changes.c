@@ -346,10 +346,10 @@ static void test_repository(void)
 	REQUIRE(set_up());
 	put_dir(BASE ".git");
 	put(BASE ".git/config", "1");
-	put(BASE ".git/index", "2");
+	put(BASE ".git/MERGE_MSG", "2");
 	put_dir(UP ".git");
 	put(UP ".git/config", "3");
-	put(UP ".git/index", "4");
+	put(UP ".git/MERGE_MSG", "4");
 	put_dir(BASE "bare");
 	put_dir(BASE "bare/objects");
 	put(BASE "bare/HEAD", "5");
@@ -360,7 +360,7 @@ static void test_repository(void)
 	put_dir(UP "new/objects");
 	put(UP "new/HEAD", "8");
 	CHECK_STR(overlay_risks(),
-		  "M .git/config protected\nM .git/index\nA bare/config protected\n"
+		  "M .git/MERGE_MSG\nM .git/config protected\nA bare/config protected\n"
 		  "A bare/other\n[A new/]\nA new/HEAD protected\nA new/objects/\n");
 	tear_down();
 }

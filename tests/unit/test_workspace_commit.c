@@ -358,7 +358,7 @@ static void test_choose(void)
 
 	make_tree();
 	rig_file(rig.content, ".git/objects/aa/bb", "o\n");
-	rig_file(rig.content, ".git/refs/heads/main", "r\n");
+	rig_file(rig.content, ".git/refs/heads/main", "ref: refs/heads/r\n");
 	rig_file(rig.content, ".git/HEAD", "ref: refs/heads/main\n");
 	options.choose = choose;
 	answer_stop = 1;
@@ -395,21 +395,24 @@ static void test_dry_run(void)
 	rig_done(&rig);
 }
 
+/* What a branch contains: the name of a commit. */
+#define REF(n) "012345678901234567890123456789012345678" #n "\n"
+
 /* A repository: all or nothing, and never while git is at work. */
 static void test_git(void)
 {
 	const char *only_ref[] = { ".git/refs/heads/main", NULL };
-	const char *exclude[] = { ".git/index", NULL };
+	const char *exclude[] = { ".git/logs/HEAD", NULL };
 	struct cordon_commit_options options = CORDON_COMMIT_OPTIONS_INIT;
 
 	rig_start(&rig);
 	rig_file(rig.base, ".git/HEAD", "ref: refs/heads/main\n");
-	rig_file(rig.base, ".git/refs/heads/main", "1\n");
-	rig_file(rig.base, ".git/index", "1\n");
+	rig_file(rig.base, ".git/refs/heads/main", REF(1));
+	rig_file(rig.base, ".git/logs/HEAD", "1\n");
 	rig_file(rig.base, ".git/config", "[core]\n");
 	rig_begin(&rig, CORDON_MECHANISM_OVERLAY);
-	rig_file(rig.content, ".git/refs/heads/main", "2\n");
-	rig_file(rig.content, ".git/index", "2\n");
+	rig_file(rig.content, ".git/refs/heads/main", REF(2));
+	rig_file(rig.content, ".git/logs/HEAD", "2\n");
 	rig_file(rig.content, ".git/objects/12/34", "2\n");
 	rig_file(rig.content, ".git/config", "[core]\n\tfsmonitor = evil\n");
 	rig_file(rig.content, ".git/index.lock", "");
@@ -418,24 +421,24 @@ static void test_git(void)
 	options.exclude = exclude;
 	CHECK_COMMIT(&options);
 	CHECK_BASE("src", "2\n");
-	CHECK_BASE(".git/refs/heads/main", "1\n");
+	CHECK_BASE(".git/refs/heads/main", REF(1));
 	CHECK(!rig_exists(rig.base, ".git/objects"));
 	rig_file(rig.base, ".git/HEAD.lock", "");
 	CHECK_COMMIT(NULL);
-	CHECK_TOLD("conflict .git/index");
+	CHECK_TOLD("conflict .git/logs/HEAD");
 	CHECK_MSG(strstr(told.why, "git is at work"), "why: %s", told.why);
-	CHECK_BASE(".git/index", "1\n");
+	CHECK_BASE(".git/logs/HEAD", "1\n");
 	rig_remove(rig.base, ".git/HEAD.lock");
-	rig_file(rig.base, ".git/index", "host\n");
+	rig_file(rig.base, ".git/logs/HEAD", "host\n");
 	CHECK_COMMIT(NULL);
 	CHECK_TOLD("conflict .git/refs/heads/main");
-	CHECK_BASE(".git/refs/heads/main", "1\n");
+	CHECK_BASE(".git/refs/heads/main", REF(1));
 	options.exclude = NULL;
 	options.paths = only_ref;
 	options.conflicts = CORDON_CONFLICTS_THEIRS;
 	CHECK_COMMIT(&options);
-	CHECK_BASE(".git/refs/heads/main", "2\n");
-	CHECK_BASE(".git/index", "2\n");
+	CHECK_BASE(".git/refs/heads/main", REF(2));
+	CHECK_BASE(".git/logs/HEAD", "2\n");
 	CHECK_BASE(".git/objects/12/34", "2\n");
 	CHECK_BASE(".git/config", "[core]\n");
 	CHECK(!rig_exists(rig.base, ".git/index.lock"));

@@ -135,9 +135,11 @@ static void test_base_changed(void)
 	put(BASE "dir/x", "VI");
 	put(BASE "dir/y", "new");
 	put(BASE "added", "VII");
-	CHECK_STR(verdicts(), "added: appeared\ndeleted: changed\ndir: as it was\ndir/x: changed\n"
-			      "dir/y: changed\nlink: changed\nmode: changed\nmodified: changed\n"
-			      "type: became a directory\n");
+	CHECK_STR(
+		verdicts(),
+		"added: appeared\ndeleted: was changed\ndir: as it was\ndir/x: was changed\n"
+		"dir/y: was changed\nlink: was changed\nmode: was changed\nmodified: was changed\n"
+		"type: became a directory\n");
 	end();
 }
 
@@ -156,7 +158,7 @@ static void test_base_rewritten(void)
 			      "dir/x: as it was\nlink: as it was\nmode: as it was\n"
 			      "modified: as it was\ntype: as it was\n");
 	CHECK(fchmodat(top_fd, BASE "modified", 0640, 0) == 0);
-	CHECK(strstr(verdicts(), "modified: changed\n"));
+	CHECK(strstr(verdicts(), "modified: was changed\n"));
 	end();
 }
 
@@ -169,8 +171,9 @@ static void test_base_deleted(void)
 	CHECK(unlinkat(top_fd, BASE "mode", 0) == 0);
 	CHECK(unlinkat(top_fd, BASE "dir/x", 0) == 0);
 	/* Both deleted the same: no change any more. */
-	CHECK_STR(verdicts(), "added: as it was\ndir: as it was\nlink: as it was\nmode: deleted\n"
-			      "modified: deleted\ntype: as it was\n");
+	CHECK_STR(verdicts(),
+		  "added: as it was\ndir: as it was\nlink: as it was\nmode: was deleted\n"
+		  "modified: was deleted\ntype: as it was\n");
 	end();
 }
 
@@ -221,7 +224,7 @@ static void test_changed_during_run(void)
 	put(UP "g", "by the run");
 	put(BASE "f", "by the user");
 	settle();
-	CHECK_STR(verdicts(), "f: changed\ng: as it was\n");
+	CHECK_STR(verdicts(), "f: was changed\ng: as it was\n");
 	end();
 }
 
@@ -246,7 +249,7 @@ static void test_two_runs(void)
 	begin_run();
 	put(UP "new", "run three");
 	settle();
-	CHECK_STR(verdicts(), "f: changed\ng: as it was\nnew: as it was\n");
+	CHECK_STR(verdicts(), "f: was changed\ng: as it was\nnew: as it was\n");
 	end();
 }
 
@@ -266,8 +269,8 @@ static void test_no_records(void)
 	put(UP "added", "2");
 	put(BASE "touched", "1");
 	put(BASE "d/y", "1");
-	CHECK_STR(verdicts(), "added: as it was\nd: as it was\nd/x: as it was\nd/y: changed\n"
-			      "old: as it was\ntouched: changed\n");
+	CHECK_STR(verdicts(), "added: as it was\nd: as it was\nd/x: as it was\nd/y: was changed\n"
+			      "old: as it was\ntouched: was changed\n");
 	end();
 }
 
@@ -283,10 +286,10 @@ static void test_moved_in(void)
 	put_whiteout(UP "d");
 	settle();
 	CHECK(renameat(top_fd, BASE "other", top_fd, BASE "d/other") == 0);
-	CHECK(strstr(verdicts(), "d/other: changed\n"));
+	CHECK(strstr(verdicts(), "d/other: was changed\n"));
 	CHECK(renameat(top_fd, BASE "d", top_fd, BASE "e") == 0);
 	CHECK(renameat(top_fd, BASE "e/other", top_fd, BASE "d") == 0);
-	CHECK(strstr(verdicts(), "d: changed\n"));
+	CHECK(strstr(verdicts(), "d: was changed\n"));
 	end();
 }
 
@@ -314,7 +317,7 @@ static void test_drop(void)
 	REQUIRE(start(CORDON_MECHANISM_OVERLAY));
 	make_changes();
 	put(BASE "modified", "committed");
-	CHECK(strstr(verdicts(), "modified: changed\n"));
+	CHECK(strstr(verdicts(), "modified: was changed\n"));
 	REQUIRE(ws_records_load(&ws, &records, &err) == 0);
 	ws_records_drop(records, "modified");
 	ws_records_drop(records, "never/was");
@@ -337,7 +340,7 @@ static void test_strange_names(void)
 	settle();
 	CHECK_STR(verdicts(), "a b%41\n\xff\033: as it was\n");
 	put(BASE "a b%41\n\xff\033", "3");
-	CHECK_STR(verdicts(), "a b%41\n\xff\033: changed\n");
+	CHECK_STR(verdicts(), "a b%41\n\xff\033: was changed\n");
 	end();
 }
 
@@ -377,7 +380,7 @@ static void test_damaged(void)
 	/* As if there were none. */
 	CHECK(strstr(verdicts(), "modified: as it was\n"));
 	put(BASE "modified", "1");
-	CHECK(strstr(verdicts(), "modified: changed\n"));
+	CHECK(strstr(verdicts(), "modified: was changed\n"));
 	end();
 }
 
@@ -399,7 +402,7 @@ static void test_copy(void)
 	put("ws/tree/f", "2");
 	put("ws/tree/g", "2");
 	settle();
-	CHECK_STR(verdicts(), "f: changed\ng: as it was\n");
+	CHECK_STR(verdicts(), "f: was changed\ng: as it was\n");
 	end();
 }
 

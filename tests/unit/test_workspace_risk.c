@@ -138,6 +138,14 @@ static void test_protected(void)
 		".envrc",
 		"deep/er/.envrc",
 		".devcontainer/devcontainer.json",
+		".devcontainer.json",
+		"a/.zed/tasks.json",
+		"opencode.json",
+		".hg/hgrc",
+		".pre-commit-config.yaml",
+		"lefthook.yml",
+		"a/b/.hg/hgrc",
+		".jj/repo/config.toml",
 		".husky/pre-commit",
 		".gitmodules",
 		".ripgreprc",
@@ -209,11 +217,9 @@ static void test_harmless(void)
 		"sub/.local/bin/ls",
 		"local/bin/ls",
 		".local/share/other/x",
-		".git/index",
 		".git/ORIG_HEAD",
 		".git/packed-refs",
 		".git/rebase-merge/git-rebase-todo",
-		".git/modules/a/index",
 		"sub/.git/logs/refs/heads/main",
 		".git/refs/heads/config",
 		".git/refs/heads/hooks/x",
@@ -294,7 +300,6 @@ static void test_other_names(void)
 		"sub/.npmrc",
 		"sub/.yarnrc.yml",
 		".pnp.cjs",
-		".pre-commit-config.yaml",
 		"build.rs",
 		".tool-versions",
 		".python-version",
@@ -429,8 +434,7 @@ static void put_bare(void)
 static void test_in_repositories(void)
 {
 	static const char *const paths[] = { ".git/logs/HEAD", ".git/refs/heads/main",
-					     ".git/objects/ab/cd", ".git/index",
-					     "a/.git/modules/m/logs/HEAD" };
+					     ".git/objects/ab/cd", "a/.git/modules/m/logs/HEAD" };
 
 	REQUIRE(set_up());
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
@@ -460,5 +464,141 @@ static void test_in_repositories(void)
 	tear_down();
 }
 
+/* An index of version 2 with one entry, or none if @path is NULL. */
+static unsigned with_index(const char *at, const char *path)
+{
+	unsigned char image[256] = "DIRC\0\0\0\2";
+	size_t len = 12, path_len = path ? strlen(path) : 0;
+	char text[sizeof(image)];
+	int fd;
+
+	if (path) {
+		image[11] = 1;
+		image[len + 26] = 0x81; /* mode 0100644 */
+		image[len + 27] = 0xa4;
+		image[len + 61] = (unsigned char)path_len;
+		for (size_t i = 0; i < path_len; i++)
+			image[len + 62 + i] = (unsigned char)path[i];
+		len += (62 + path_len + 8) / 8 * 8;
+	}
+	len += 20; /* the checksum, which is not asked for */
+	snprintf(text, sizeof(text), UP "%s", at);
+	make_way(text);
+	fd = openat(top_fd, text, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	CHECK_INT(write(fd, image, len), (ssize_t)len);
+	close(fd);
+	return collected();
+}
+
+/* Git believes the paths that it reads in an index. */
+static void test_indexes(void)
+{
+	static const char *const at[] = { ".git/index", ".git/modules/a/index" };
+
+	REQUIRE(set_up());
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		CHECK_INT(with_index(at[i], NULL), 0);
+		CHECK_INT(with_index(at[i], "src/main.c"), 0);
+		CHECK_INT(with_index(at[i], ".git/hooks/post-checkout"), CORDON_RISK_PROTECTED);
+		CHECK_INT(with_index(at[i], "../home/.bashrc"), CORDON_RISK_PROTECTED);
+		CHECK_INT(with_text(at[i], "no index"), CORDON_RISK_PROTECTED);
+		CHECK_INT(file(at[i]), CORDON_RISK_PROTECTED);
+		CHECK_INT(link_risks(at[i], "x"), CORDON_RISK_PROTECTED);
+	}
+	tear_down();
+}
+
+/* A repository in the base, at @at. */
+static void put_repository(const char *at)
+{
+	static const char *const files[] = { "HEAD", "packed-refs", "refs/heads/main",
+					     "objects/ab/cdef", "objects/pack/pack-1.pack" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		char path[PATH_MAX], *slash;
+
+		snprintf(path, sizeof(path), BASE "%s/%s", at, files[i]);
+		for (slash = strchr(path + strlen(BASE), '/'); slash;
+		     slash = strchr(slash + 1, '/')) {
+			*slash = '\0';
+			(void)mkdirat(top_fd, path, 0755);
+			*slash = '/';
+		}
+		put(path, "x\n");
+	}
+}
+
+static void check_lost(const char *at, const char *gone, bool is_opaque, const char *want)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	const struct ws_lost *lost = NULL;
+	struct cordon_workspace ws;
+	struct ws_changes changes;
+
+	put_repository(at);
+	make_way(fmt(UP "%s", gone));
+	if (is_opaque) {
+		put_dir(fmt(UP "%s", gone));
+		set_attribute(fmt(UP "%s", gone), "user.overlay.opaque", "y");
+	} else {
+		put_whiteout(fmt(UP "%s", gone));
+	}
+	open_ws(&ws, CORDON_MECHANISM_OVERLAY);
+	CHECK_INT(ws_collect(&ws, &changes, &err), 0);
+	close_ws(&ws);
+	for (size_t i = 0; i < changes.n; i++) {
+		const struct ws_node *n = &changes.v[i];
+
+		CHECK_MSG(!n->lost || !n->kind || (n->risks & CORDON_RISK_PROTECTED), "%s: %s",
+			  gone, n->name);
+		if (n->lost)
+			lost = n->lost;
+	}
+	CHECK_MSG(!lost == !want, "%s: %s is lost", gone, lost ? lost->what : "nothing");
+	if (lost && want) {
+		CHECK_STR(lost->what, want);
+		CHECK_STR(lost->path, at);
+	}
+	ws_changes_done(&changes);
+	empty();
+}
+
+/* What a repository needs, and what git may remove. */
+static void test_lost_repositories(void)
+{
+	static const char *const at[] = { ".git", "a/.git", "bare" };
+	static const struct {
+		const char *gone;
+		bool is_opaque, is_lost;
+	} cases[] = {
+		{ "", false, true },
+		{ "", true, true },
+		{ "/HEAD", false, true },
+		{ "/packed-refs", false, true },
+		{ "/objects", false, true },
+		{ "/objects", true, true },
+		{ "/objects/pack", false, true },
+		{ "/refs", false, true },
+		{ "/refs/heads", false, true },
+		{ "/refs/heads/main", false, false },
+		{ "/objects/ab", false, false },
+		{ "/objects/ab/cdef", false, false },
+		{ "/objects/pack/pack-1.pack", false, false },
+	};
+
+	REQUIRE(set_up());
+	for (size_t i = 0; i < ARRAY_SIZE(at); i++) {
+		for (size_t k = 0; k < ARRAY_SIZE(cases); k++) {
+			char gone[64];
+
+			snprintf(gone, sizeof(gone), "%s%s", at[i], cases[k].gone);
+			check_lost(at[i], gone, cases[k].is_opaque, cases[k].is_lost ? gone : NULL);
+		}
+	}
+	check_lost("a/.git", "a", false, "a/.git");
+	check_lost("a/.git", "a", true, "a/.git");
+	tear_down();
+}
+
 TAP_MAIN(test_protected, test_harmless, test_other_names, test_types, test_programs, test_links,
-	 test_in_repositories)
+	 test_in_repositories, test_indexes, test_lost_repositories)

@@ -102,11 +102,11 @@ def test_ways_to_name_one(desk):
                        (["diff", str(desk.base)], "/"), (["diff", ws], "/")]:
         assert desk.ok(*words, cwd=str(cwd)) == want
     done = desk.cli("diff", cwd="/")
-    assert done.returncode == 125 and done.err.startswith("cordon: no workspace is over '/' (")
+    assert done.returncode == 125 and done.err.startswith("cordon: there is no workspace of '/' (")
     assert desk.cli("diff", "nope").returncode == 125
     second = desk.run("echo other >text")
     done = desk.cli("diff")
-    assert second != ws and done.returncode == 125 and "2 workspaces are over" in done.err
+    assert second != ws and done.returncode == 125 and "there are 2 workspaces of" in done.err
     assert desk.changes(second) == {"text": "modified"}
 
 
@@ -226,10 +226,13 @@ def test_commit_refuses_what_is_risky(desk):
 
 def test_many_refusals_are_counted(desk):
     desk.fill({"a": "a\n"})
-    desk.run("for i in $(seq 60); do ln -s /etc/passwd l$i; done")
+    ws = desk.run("for i in $(seq 60); do mkdir d$i; ln -s /etc/passwd d$i/l; ln -s /etc/passwd l$i; done")
     done = desk.cli("commit")
     lines = done.err.splitlines()
-    assert done.returncode == 1 and len(lines) == 52 and lines[50] == "cordon: ... and 10 more"
+    assert done.returncode == 1 and len(lines) == 52 and lines[50] == "cordon: ... and 11 more"
+    desk.ok("commit", ws, *(f"d{i}/l" for i in range(1, 61)))
+    first, last = desk.cli("commit").err.splitlines()
+    assert first.startswith("cordon: refused: 60 changes in '.' are risky: link-out (name each") and "60 refused" in last
 
 
 def test_remedies_can_be_pasted(desk):
@@ -249,8 +252,8 @@ def test_conflict(desk):
     desk.me.write(desk.base / "text", "mine\n")
     done = desk.cli("commit")
     assert done.returncode == 1 and "cordon: conflict: 'text'" in done.err and "--theirs" in done.err
-    assert "0 changes committed" in done.err and (desk.base / "gone").exists()
-    assert "cordon: 0 changes would be" in desk.cli("commit", "--dry-run").err
+    assert "nothing was committed" in done.err and (desk.base / "gone").exists()
+    assert "cordon: nothing would be" in desk.cli("commit", "--dry-run").err
     got = json.loads(desk.cli("commit", "--json", ws, "text").out)
     assert got["conflicts"] == 1 and got["changes"][-1]["outcome"] in ("conflict", "skipped")
     desk.cli("commit", "--ours")
