@@ -11,7 +11,7 @@ KILLS ?= 2000
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test test-adapters test-kernels bench lint format fuzz fuzz-git soak wheel install clean help
+.PHONY: all run test test-user test-adapters test-programs test-kernels bench bench-update lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -24,12 +24,21 @@ run: all ## install what the build needs, build, run a Python snippet in a sandb
 	@tools/demo.sh $(BUILD)/cmd/cordon/cordon
 
 test: ## install what the tests need, build with gcc, clang and sanitizers, run everything
-	@tools/install-deps.sh build python test
+	@tools/install-deps.sh build python test light
 	@tools/test.sh
+
+test-user: ## all suites as an ordinary user alone, of which `make test` runs a part
+	@tools/install-deps.sh build python test
+	@tools/test.sh user
 
 test-adapters: ## install the agent frameworks in virtual environments, run the adapters' suites
 	@tools/install-deps.sh build python test
 	@tools/test-adapters.sh
+
+test-programs: ## install 48 everyday programs (2 GB, into build/ what Debian lacks), run each in a sandbox
+	@tools/install-deps.sh build python test light programs
+	@$(MAKE) --no-print-directory all
+	@tools/test-programs.sh
 
 test-kernels: ## boot Debian's kernels in QEMU and run the suites inside (not part of make test)
 	@tools/install-deps.sh build kernels
@@ -40,6 +49,11 @@ bench: ## measure against bare processes and bubblewrap
 	@tools/install-deps.sh build bench
 	@$(MAKE) --no-print-directory all
 	/usr/bin/python3 bench/run.py --build $(BUILD)
+
+bench-update: ## measure what people feel, and make it the reference that `make bench` compares with
+	@tools/install-deps.sh build bench
+	@$(MAKE) --no-print-directory all
+	/usr/bin/python3 bench/run.py --build $(BUILD) --only everyday --update
 
 lint: ## format, static analysis, layers, symbols, sizes
 	@tools/install-deps.sh build python lint
@@ -64,7 +78,7 @@ soak: ## N runs of every kind (default 100000) with a census of leaks, then KILL
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
 
-wheel: ## build the Python package: build/python/dist/cordon-*.whl
+wheel: ## build the Python package: build/python/dist/pycordon-*.whl
 	@tools/install-deps.sh build python
 	@tools/wheel.sh
 

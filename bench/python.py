@@ -47,10 +47,10 @@ def make_venv(b, name, requirement, *arguments):
 
 
 def wheel():
-    found = sorted(glob.glob(f"{TOP}/build/python/dist/cordon-*.whl"))
+    found = sorted(glob.glob(f"{TOP}/build/python/dist/pycordon-*.whl"))
     if not found:
         subprocess.run([f"{TOP}/tools/wheel.sh"], check=True, stdout=sys.stderr)
-        found = sorted(glob.glob(f"{TOP}/build/python/dist/cordon-*.whl"))
+        found = sorted(glob.glob(f"{TOP}/build/python/dist/pycordon-*.whl"))
     return found[-1]
 
 

@@ -27,16 +27,16 @@ def interpreter():
 
 
 def with_cordon():
-    import cordon
+    import pycordon
 
-    sandbox, fresh = cordon.Sandbox(), cordon.Sandbox(persist=False)
+    sandbox, fresh = pycordon.Sandbox(), pycordon.Sandbox(persist=False)
 
     def checked(result):
         assert result.ok, result
         return result
 
     async def many(count):
-        async with cordon.AsyncSandbox() as box:
+        async with pycordon.AsyncSandbox() as box:
             await box.start()
             start = time.perf_counter()
             got = await asyncio.gather(*[box.run(["sleep", "1"]) for _ in range(count)])
@@ -59,7 +59,7 @@ def with_sandlock():
     sandbox = Sandbox(fs_readable=[*system, sys.prefix], fs_writable=["/dev", "/tmp"])
 
     def checked(result):
-        assert result.success, result
+        assert result.ok, result
 
     return {
         "sandlock": lambda: checked(sandbox.run(TRUE)),

@@ -20,6 +20,7 @@ import time
 sys.dont_write_bytecode = True  # the source directory stays clean
 
 import contenders
+import everyday
 import limits
 import net
 import picture
@@ -95,9 +96,11 @@ class Bench:
         return subprocess.Popen(([] if as_root else self.drop()) + argv, cwd=self.work,
                                 env=self.env(), text=True, **keywords)
 
+    def prefix(self, as_root=False):
+        return (["chrt", "-r", "5"] if self.realtime else []) + ([] if as_root else self.drop())
+
     def output(self, argv, as_root=False):
-        prefix = (["chrt", "-r", "5"] if self.realtime else []) + ([] if as_root else self.drop())
-        process = self.start(prefix + argv, True, stdout=subprocess.PIPE,
+        process = self.start(self.prefix(as_root) + argv, True, stdout=subprocess.PIPE,
                              stdin=subprocess.DEVNULL)
         text = process.communicate()[0]
         if process.returncode != 0:
@@ -276,9 +279,11 @@ def parse_arguments():
     p.add_argument("--realtime", action="store_true",
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
-                   default="start,resident,root,calls,programs,load,idle,limits,watch,many,net,"
+                   default="start,everyday,resident,root,calls,programs,load,idle,limits,watch,many,net,"
                            "workspace,python",
                    help="comma-separated parts to run")
+    p.add_argument("--update", action="store_true",
+                   help="make the everyday ratios of this run the reference (bench/ratios.tsv)")
     return p.parse_args()
 
 
@@ -298,6 +303,8 @@ def main():
             bench_start(b, args.stages, args.picture or
                         os.path.join(os.path.dirname(os.path.abspath(args.build)),
                                      "bench", "start-up.svg"))
+        if "everyday" in parts:
+            everyday.bench(b, joined, args.update)
         if "resident" in parts:
             bench_resident(b)
         if "root" in parts and b.is_root:

@@ -21,8 +21,8 @@ import os
 import sys
 from functools import lru_cache
 
-ERRNO = {"DONE": 0, "EPERM": 1, "ENOMEM": 12, "EACCES": 13, "ENOSYS": 38, "EPROTONOSUPPORT": 93,
-         "EOPNOTSUPP": 95, "EAFNOSUPPORT": 97}
+ERRNO = {"DONE": 0, "EPERM": 1, "ENOMEM": 12, "EACCES": 13, "EINVAL": 22, "ENOSYS": 38,
+         "EPROTONOSUPPORT": 93, "EOPNOTSUPP": 95, "EAFNOSUPPORT": 97}
 UNKNOWN = "ENOSYS"
 NR_END = 1 << 32
 MAX_INSNS = 4096  # BPF_MAXINSNS

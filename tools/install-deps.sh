@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs, if any is missing, and says so first.
 #
-#	tools/install-deps.sh SET...      sets: build python lint test kernels gits fuzz bench
+#	tools/install-deps.sh SET...      sets: build python lint test kernels gits fuzz bench light programs
 #	tools/install-deps.sh --list SET...
 #
 # Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
+# COMMAND=PACKAGE stands for a program that may have come in another way, too.
 set -euo pipefail
 
 declare -A sets=(
@@ -20,6 +21,12 @@ declare -A sets=(
 	[gits]="dpkg-dev zlib1g-dev xz-utils debian-archive-keyring"
 	[fuzz]="clang-19 libclang-rt-19-dev"
 	[bench]="bubblewrap git sqlite3 procps"
+	[light]="make gcc git sqlite3 redis-server nginx=nginx-light convert=imagemagick tmux vim=vim gdb
+		perl ruby php=php-cli nodejs jq rsync tar zip unzip gpg openssh-client dot=graphviz curl
+		python3-venv man=man-db"
+	[programs]="python3-pip npm=npm cargo=cargo go=golang-go mvn=maven javac=default-jdk-headless postgresql
+		chromium soffice=libreoffice-writer-nogui pdflatex=texlive-latex-base Rscript=r-base-core
+		ffmpeg pandoc cmake"
 )
 
 list_only=
@@ -40,18 +47,23 @@ done
 mapfile -t wanted < <(printf '%s\n' "${wanted[@]}" | sort -u)
 
 if [ -n "$list_only" ]; then
-	printf '%s\n' "${wanted[@]}"
+	printf '%s\n' "${wanted[@]#*=}"
 	exit 0
 fi
 
 if ! command -v dpkg-query >/dev/null; then
 	echo "install-deps: this is not a Debian system; the build needs the equivalents of:" >&2
-	echo "    ${wanted[*]}" >&2
+	echo "    ${wanted[*]#*=}" >&2
 	exit 0
 fi
 
 missing=()
 for package in "${wanted[@]}"; do
+	if [[ $package == *=* ]]; then
+		(PATH=/usr/bin:/bin:/usr/sbin:/sbin && command -v "${package%%=*}") >/dev/null ||
+			missing+=("${package#*=}")
+		continue
+	fi
 	status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
 	[ "$status" = installed ] || missing+=("$package")
 done
@@ -67,6 +79,12 @@ if [ "$(id -u)" -ne 0 ]; then
 		exit 1
 	fi
 	as_root=(sudo)
+fi
+# Debian starts the servers that it installs, but these are here to be started by tests only.
+no_services=/usr/sbin/policy-rc.d
+if [[ " $* " == *" light "* || " $* " == *" programs "* ]] && [ ! -e $no_services ]; then
+	printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" install -m 755 /dev/stdin $no_services
+	trap '"${as_root[@]}" rm -f $no_services' EXIT
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt_get=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y

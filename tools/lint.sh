@@ -95,7 +95,8 @@ for name in sys.argv[1:]:
 # Types of the Python package; pyproject.toml says how strictly.
 types() {
 	tools/venv.sh build/lint-venv tools/python/lint.txt &&
-		build/lint-venv/bin/mypy --cache-dir $log/mypy
+		build/lint-venv/bin/mypy --cache-dir $log/mypy &&
+		tools/check-types.py build/lint-venv/bin/mypy build/lint-venv/bin/basedpyright
 }
 # scdoc leaves paragraph marks before headings, which mandoc skips with a warning each.
 man_pages() {

@@ -22,7 +22,7 @@ kernels=${KERNELS:-bookworm trixie trixie-backports}
 cases=${KERNEL_CASES:-root-delegated user-delegated root-plain user-plain}
 default_suites="tests/integration/test_cli_run.py tests/integration/test_cli_streams.py
 	tests/integration/test_lifetime.py tests/escape/test_filesystem.py tests/escape/test_identity.py
-	tests/escape/test_processes.py"
+	tests/escape/test_processes.py tests/escape/test_signals.py"
 # The network tests that depend on the kernel. npm's is skipped: the package is too large.
 default_suites+=" tests/net/test_net_end.py tests/net/test_net_gateway.py tests/net/test_net_landlock.py
 	tests/net/test_net_publish.py tests/net/test_net_clients.py"

@@ -4,7 +4,7 @@
 # as an ordinary user, those of the Python package too. Ends with one line "N passed, N failed, N
 # skipped".
 #
-#	tools/test.sh [STEP...]     steps: gcc clang asan root user python (default: all)
+#	tools/test.sh [STEP...]     steps: gcc clang asan root user python programs (default: all)
 #
 # CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). PYTEST_ARGS is
 # handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
@@ -54,10 +54,16 @@ meson_suites() {
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes, so they run at the
 # same time for three callers, the largest in a run of its own. The others run alone.
-calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,docs,git,git_fuzz,git_hold,git_look,inject,installed}.py
-	tests/integration/test_{interactive,landlock_metadata,locks,new,private,second_try,tools}.py
+calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,deny_patterns,docs,git,git_add,git_fuzz,git_hold,git_look}.py
+	tests/integration/test_{home_paths,inject,installed,interactive,landlock_metadata,locks,names,new,own_init,path}.py
+	tests/integration/test_{private,said,second_try,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 largest=tests/workspace/test_workspace_hostile.py
+# Of these, what stands for the rest where a user is alone: the same tests run for a user whom root has
+# prepared things for. `tools/test.sh user` runs all of them so.
+alone=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,home_paths,installed,interactive,locks}.py
+	tests/integration/test_{own_init,path,private,said}.py tests/escape/test_{fds,identity,ipc,network,seccomp}.py
+	tests/net/test_net_{allow,gateway}.py tests/workspace/test_workspace_{base,cli}.py)
 who='root user'
 uid=
 python=/usr/bin/python3
@@ -130,7 +136,7 @@ caller() {
 	calm-prepared) who=user what+=("--ignore=$largest") ;;
 	calm-largest) what=("$largest") ;;
 	# What only root can prepare runs in the others.
-	calm-user) uid=$((test_uid + 1)) must_work=0 what+=(-m 'not slow') ;;
+	calm-user) uid=$((test_uid + 1)) must_work=0 what=("${alone[@]}" -m 'not slow') ;;
 	python-root) what=(tests/python) ;;
 	python-user) what=(tests/python) uid=$test_uid ;;
 	esac
@@ -156,6 +162,14 @@ python_suites() {
 		run_pytest python-user tests/python
 		collect_pytest $? python-user tests/python
 	fi
+}
+
+# The lighter ones of `make test-programs`.
+programs_suite() {
+	local who='root user' uid='' python=/usr/bin/python3 must_work=${CORDON_MUST_WORK:-0}
+	say "everyday programs"
+	run_pytest programs tests/programs -m light
+	collect_pytest $? programs tests/programs -m light
 }
 
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
@@ -185,7 +199,7 @@ trap 'rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
 prefix=
 
-if { wants root || wants user || wants python; } && ! prefix=$(tools/stage.sh "$scratch"); then
+if { wants root || wants user || wants python || wants programs; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
 	others=()
@@ -218,6 +232,9 @@ elif wants user; then
 	echo "Not root: the parts that need root were skipped."
 fi
 
+if [ -n "$prefix" ] && wants programs; then
+	programs_suite
+fi
 if [ -n "$prefix" ] && wants python; then
 	must_work=${CORDON_MUST_WORK:-0}
 	python_suites

@@ -37,7 +37,7 @@ LISTS = [
     ("cmd/cordon/meson.build", "command_sources", "*.c"),
     ("cmd/cordon/meson.build", "template_sources", "templates/**/*"),
     ("bindings/python/meson.build", "binding_sources", "src/*.c"),
-    ("bindings/python/meson.build", "package_sources", "cordon/**/*.py"),
+    ("bindings/python/meson.build", "package_sources", "pycordon/**/*.py"),
     ("man/meson.build", "man_sources", "*.scd"),
     ("tests/meson.build", "unit_tests", "unit/test_*.c"),
     ("tests/meson.build", "torture_tests", "torture/test_*.c"),
