@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What this machine offers. Nothing is guessed from version numbers: each level is tested with a
- * run of /bin/true, and its failure says which layer is missing and why.
+ * run of true(1), and its failure says which layer is missing and why.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,17 +54,31 @@ static const char **copy_missing(struct cordon_check *c, const char *const *name
 	return strlist_add(&c->arena, &list, NULL) < 0 ? NULL : list.v;
 }
 
+/* Something that ends at once. NixOS has nothing but a shell in /bin. */
+static const char *const *trial_argv(void)
+{
+	static const char *const programs[][4] = {
+		{ "/bin/true", NULL },
+		{ "/usr/bin/true", NULL },
+		{ "/bin/sh", "-c", ":", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++)
+		if (access(programs[i][0], X_OK) == 0)
+			return programs[i];
+	return programs[0];
+}
+
 /* @key: one more key of the policy, or NULL. @c, if not NULL: keeps what such a run lacks. */
 static void run_trial_for(struct cordon_check *c, struct cordon_launcher *l, const char *level,
 			  const char *key, const char *value, struct trial *ret)
 {
-	static const char *const argv[] = { "/bin/true", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
 	struct cordon_policy *policy = NULL;
 	struct cordon_run *run = NULL;
 	struct cordon_error *err = &ret->error;
 
-	options.argv = argv;
+	options.argv = trial_argv();
 	options.cwd = "/";
 	if (cordon_policy_new(&policy, err) == 0 &&
 	    cordon_policy_set(policy, "isolation", level, err) == 0 &&
@@ -109,10 +124,27 @@ static const char *hint_text(struct cordon_check *c, const struct cordon_error *
 	return err->hint[0] ? arena_strdup(&c->arena, err->hint) : NULL;
 }
 
+/* Ubuntu: user namespaces are for programs that have a profile. */
+static bool apparmor_restricts(void)
+{
+	char value[2] = "";
+	int fd = open("/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
+		      O_RDONLY | O_CLOEXEC);
+	bool is_on = fd >= 0 && read(fd, value, 1) == 1 && value[0] != '0';
+
+	if (fd >= 0)
+		close(fd);
+	return is_on;
+}
+
 static const char *userns_remedy(const struct cordon_error *err)
 {
 	if (err->sys_errno == ENOSPC || err->sys_errno == EUSERS)
 		return "raise the sysctls user.max_user_namespaces and user.max_*_namespaces";
+	if (geteuid() != 0 && apparmor_restricts())
+		return "AppArmor keeps user namespaces from programs without a profile: as root, "
+		       "copy share/cordon/apparmor/cordon from Cordon's prefix to /etc/apparmor.d "
+		       "and load it with apparmor_parser -r /etc/apparmor.d/cordon";
 	return "in a container: start it with a seccomp profile that allows unshare and mount and "
 	       "with /proc unmasked; on a host: check the sysctls kernel.unprivileged_userns_clone "
 	       "and kernel.apparmor_restrict_unprivileged_userns";
@@ -215,6 +247,7 @@ static void add_workspace(struct cordon_check *c, struct cordon_launcher *launch
 		rmdir(base);
 	} else {
 		cordon_err(&trial.error, CORDON_E_SYSTEM, errno, "cannot make a directory in /tmp");
+		cordon_err_hint(&trial.error, "make it one that you can write to; a tmpfs will do");
 	}
 	if (!trial.worked)
 		add(c, "workspace", "no", error_text(c, &trial.error), hint_text(c, &trial.error));

@@ -16,7 +16,8 @@
 #define PAUSE_US 1000
 #define TRIES 10000 /* a run has a lock alone while it tidies up, on a busy machine for seconds */
 
-/* Opens @path if it is a directory of ours that nobody else can use: its descriptor or -errno. */
+/* Opens @path if it is a directory of ours that nobody else can use, and that files can be made in (an
+ * image may have brought it, on a read-only disk): its descriptor or -errno. */
 static int open_own(const char *path)
 {
 	struct stat st;
@@ -28,10 +29,12 @@ static int open_own(const char *path)
 	fd = sys_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 	if (fd < 0)
 		return fd;
+	r = -EPERM;
 	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077))
-		return fd;
-	close(fd);
-	return -EPERM;
+		r = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0 ? -errno : fd;
+	if (r < 0)
+		close(fd);
+	return r;
 }
 
 /* Below the state directory, which is made if it is missing. */

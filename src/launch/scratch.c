@@ -63,9 +63,14 @@ int scratch_make(const char *path, int parent_fd, struct cordon_error *err)
 
 	/* Fails if it exists, also as a link: another user cannot have prepared it. */
 	if (mkdirat(parent_fd, name, 0700) < 0) {
-		cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", path);
+		int error = errno;
+
+		cordon_err(err, CORDON_E_SYSTEM, error, "cannot make '%s'", path);
 		if (probe_has_filter() && probe_is_in_cordon())
 			cordon_err_hint(err, "Cordon cannot run inside one of its own sandboxes");
+		else if (error == EROFS || error == EACCES)
+			cordon_err_hint(err, "level landlock needs a " PARENT " that you can write "
+					     "to; a tmpfs will do");
 		return -CORDON_E_SYSTEM;
 	}
 	dir = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -189,9 +189,13 @@ static int check_input(struct build *b)
 				  "files cannot be served through a terminal");
 	if (in->level == PLAN_LEVEL_NAMESPACES)
 		return 0;
-	if (in->machine->landlock_abi <= 0)
-		return cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
-				  "level landlock needs Landlock, which this kernel lacks");
+	if (in->machine->landlock_abi <= 0) {
+		cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+			   "level landlock needs Landlock, which this kernel lacks");
+		cordon_err_hint(b->err, "Linux 5.13 or newer has it; it may have to be switched on "
+					"(boot with lsm=landlock,...)");
+		return -CORDON_E_UNSUPPORTED;
+	}
 	if (!in->is_self && !in->private_dir && (!in->tmpdir || in->tmpdir[0] != '/'))
 		return cordon_err(b->err, CORDON_E_USAGE, 0, "level landlock needs a directory");
 	return 0;

@@ -79,6 +79,12 @@ def test_completion(shell):
         assert run([shell, "-n", path]).returncode == 0
 
 
+def test_profile_for_apparmor():
+    """It names the command where packages and `make install` put it."""
+    text = one("share/cordon/apparmor/cordon").read_text()
+    assert "profile cordon /{usr/,usr/local/}bin/cordon flags=(unconfined)" in text and "userns," in text
+
+
 def compile_example(source, out, static):
     lib = libdir()
     flags = ["-Wall", "-Wextra", "-Werror", f"-I{PREFIX}/include"]

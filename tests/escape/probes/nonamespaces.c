@@ -4,7 +4,7 @@
  *
  * A filter refuses what container runtimes refuse without CAP_SYS_ADMIN. It is inherited and cannot
  * be taken off. MODE: `all` (default), or one of `userns`, `mount`, `landlock`, `seccomp`, which
- * refuses only that.
+ * refuses only that; or `capabilities`, where a user namespace can be had and nothing be done in it.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -65,7 +65,13 @@ static void build(const char *mode)
 		refuse_bits(SYS_clone, NEW_ANY);
 		refuse(SYS_setns, EPERM);
 	}
-	if (all || !strcmp(mode, "mount"))
+	if (!strcmp(mode, "capabilities")) {
+		refuse(SYS_clone3, ENOSYS);
+		refuse_bits(SYS_unshare, NEW_ANY & ~CLONE_NEWUSER);
+		refuse_bits(SYS_clone, NEW_ANY & ~CLONE_NEWUSER);
+		refuse(SYS_sethostname, EPERM);
+	}
+	if (all || !strcmp(mode, "mount") || !strcmp(mode, "capabilities"))
 		refuse_mounts();
 	if (!strcmp(mode, "landlock") || !strcmp(mode, "bare")) {
 		refuse(444, ENOSYS);
