@@ -16,8 +16,8 @@
 #define PAUSE_US 1000
 #define TRIES 10000 /* a run has a lock alone while it tidies up, on a busy machine for seconds */
 
-/* Opens @path if it is a directory of ours that nobody else can use, and that files can be made in (an
- * image may have brought it, on a read-only disk): its descriptor or -errno. */
+/* Opens @path if it is a directory of ours that nobody else can use, and that files can be made in
+ * (an image may have brought it, on a read-only disk): its descriptor or -errno. */
 static int open_own(const char *path)
 {
 	struct stat st;

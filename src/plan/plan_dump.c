@@ -66,6 +66,8 @@ static const struct bit_name fs_rights[] = {
 static const struct bit_name net_rights[] = {
 	{ LL_NET_BIND_TCP, "bind-tcp" },
 	{ LL_NET_CONNECT_TCP, "connect-tcp" },
+	{ LL_NET_BIND_UDP, "bind-udp" },
+	{ LL_NET_CONNECT_SEND_UDP, "connect-send-udp" },
 };
 
 static const struct bit_name scopes[] = {

@@ -157,7 +157,8 @@ int plan_build_net(struct build *b)
 	c->size = (uint32_t)size;
 	c->flags = b->in->level == PLAN_LEVEL_LANDLOCK ? GATEWAY_PROXY : 0;
 	c->handled_fs = b->in->machine->landlock_fs;
-	c->handled_net = b->in->machine->landlock_net;
+	/* Its answers to questions for names go to whatever port they came from. */
+	c->handled_net = b->in->machine->landlock_net & LL_NET_TCP;
 	c->scoped = b->in->machine->landlock_scoped;
 	c->n_allow = (uint32_t)p->net_allow.n;
 	c->n_deny = (uint32_t)n_deny;

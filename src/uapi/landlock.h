@@ -13,7 +13,7 @@
 #define LL_CREATE_RULESET_VERSION (1u << 0)
 
 /* The newest version whose rights are in this file. */
-#define LANDLOCK_ABI_KNOWN 9
+#define LANDLOCK_ABI_KNOWN 10
 
 #define LL_FS_EXECUTE (1ull << 0)
 #define LL_FS_WRITE_FILE (1ull << 1)
@@ -33,8 +33,11 @@
 #define LL_FS_IOCTL_DEV (1ull << 15)	/* ABI 5, Linux 6.10 */
 #define LL_FS_RESOLVE_UNIX (1ull << 16) /* ABI 9 */
 
-#define LL_NET_BIND_TCP (1ull << 0)    /* ABI 4, Linux 6.7 */
-#define LL_NET_CONNECT_TCP (1ull << 1) /* ABI 4 */
+#define LL_NET_BIND_TCP (1ull << 0)	    /* ABI 4, Linux 6.7 */
+#define LL_NET_CONNECT_TCP (1ull << 1)	    /* ABI 4 */
+#define LL_NET_BIND_UDP (1ull << 2)	    /* ABI 10 */
+#define LL_NET_CONNECT_SEND_UDP (1ull << 3) /* ABI 10 */
+#define LL_NET_TCP (LL_NET_BIND_TCP | LL_NET_CONNECT_TCP)
 
 #define LL_SCOPE_ABSTRACT_UNIX (1ull << 0) /* ABI 6, Linux 6.12 */
 #define LL_SCOPE_SIGNAL (1ull << 1)	   /* ABI 6 */
@@ -62,7 +65,9 @@ static inline uint64_t landlock_fs_rights(int abi)
 
 static inline uint64_t landlock_net_rights(int abi)
 {
-	return abi >= 4 ? LL_NET_BIND_TCP | LL_NET_CONNECT_TCP : 0;
+	if (abi >= 10)
+		return LL_NET_TCP | LL_NET_BIND_UDP | LL_NET_CONNECT_SEND_UDP;
+	return abi >= 4 ? LL_NET_TCP : 0;
 }
 
 static inline uint64_t landlock_scopes(int abi)

@@ -86,6 +86,21 @@ with tempfile.TemporaryDirectory(dir=GRANTED) as path:
     os.rename(os.path.join(path, "a"), os.path.join(path, "b"))
 assert is_shut() and is_shut("/etc/shadow")
 """,
+    "a UDP socket that was there": """
+import socket
+there = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+there.bind(("127.0.0.1", 0))
+before = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+before.sendto(b"x", there.getsockname())
+abi = ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
+shut_in()
+# The filter does not see where it sends to; Landlock does from ABI 10 on.
+try:
+    before.sendto(b"x", there.getsockname())
+    assert abi < 10, abi
+except PermissionError:
+    assert abi >= 10, abi
+""",
     "commands": """
 import subprocess
 shut_in(("commands", "cat"))

@@ -93,14 +93,19 @@ static int try_connect(int domain, const void *address, socklen_t len)
 	return r;
 }
 
+static int try_send(int fd)
+{
+	return sendto(fd, "x", 1, 0, (const void *)&listener_at, sizeof(listener_at)) < 0 ? errno
+											  : 0;
+}
+
 static int try_udp(void)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), r;
 
 	if (fd < 0)
 		return errno;
-	if (sendto(fd, "x", 1, 0, (const void *)&listener_at, sizeof(listener_at)) < 0)
-		r = errno;
+	r = try_send(fd);
 	close(fd);
 	return r;
 }
@@ -121,8 +126,9 @@ static int try_listen(void)
 
 static void network(void)
 {
-	int pair[2];
+	int pair[2], before = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
+	CHECK_INT(try_send(before), 0);
 	CHECK_INT(try_connect(AF_INET, &listener_at, sizeof(listener_at)), 0);
 	CHECK_INT(try_connect(AF_UNIX, &local_at, sizeof(local_at)), 0);
 	CHECK_INT(try_udp(), 0);
@@ -131,6 +137,9 @@ static void network(void)
 	CHECK(try_connect(AF_INET, &listener_at, sizeof(listener_at)) != 0);
 	CHECK(try_connect(AF_UNIX, &local_at, sizeof(local_at)) != 0);
 	CHECK(try_udp() != 0);
+	/* A socket that was there: the filter cannot see where it sends to. */
+	CHECK_INT(try_send(before), landlock_abi() >= 10 ? EACCES : 0);
+	close(before);
 	CHECK(try_listen() != 0);
 	/* Event loops need these. */
 	CHECK_INT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);

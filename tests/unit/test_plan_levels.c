@@ -205,6 +205,24 @@ static void test_landlock_level(void)
 	fx_done(&f);
 }
 
+static void test_landlock_udp(void)
+{
+	const uint64_t udp = LL_NET_BIND_UDP | LL_NET_CONNECT_SEND_UDP;
+
+	fx_init(&f);
+	f.level = PLAN_LEVEL_LANDLOCK;
+	probe_use_abi(&f.machine, 10);
+	fx_set(&f, "net.allow", "example.com");
+	FX_BUILD(&f);
+	CHECK_INT(header()->handled_net, LL_NET_TCP | udp);
+	/* The gateway answers from its socket for questions. */
+	CHECK_INT(f.plan->gateway->handled_net, LL_NET_TCP);
+	probe_use_abi(&f.machine, 9);
+	FX_BUILD(&f);
+	CHECK_INT(header()->handled_net, LL_NET_TCP);
+	fx_done(&f);
+}
+
 static void test_landlock_deny(void)
 {
 	fx_init(&f);
@@ -271,5 +289,5 @@ static void test_tasks_are_counted(void)
 
 TAP_MAIN(test_environment, test_limits_and_ids, test_user, test_layers, test_no_landlock,
 	 test_commands, test_command_not_listed, test_command_in_the_project, test_landlock_level,
-	 test_landlock_deny, test_landlock_read_in_write, test_rights_fit_the_kernel,
-	 test_tasks_are_counted)
+	 test_landlock_udp, test_landlock_deny, test_landlock_read_in_write,
+	 test_rights_fit_the_kernel, test_tasks_are_counted)

@@ -4,7 +4,8 @@
  *
  * A filter refuses what container runtimes refuse without CAP_SYS_ADMIN. It is inherited and cannot
  * be taken off. MODE: `all` (default), or one of `userns`, `mount`, `landlock`, `seccomp`, which
- * refuses only that; or `capabilities`, where a user namespace can be had and nothing be done in it.
+ * refuses only that; or `capabilities`, where a user namespace can be had and nothing be done in
+ * it.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>
