@@ -66,6 +66,12 @@ def kernel_has(number):
     return _libc.syscall(number, -1, None, -1, -1, -1, -1) >= 0 or ctypes.get_errno() != errno.ENOSYS
 
 
+def kernel_release():
+    """Its first two numbers."""
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int(minor.split("-")[0])
+
+
 def landlock_abi():
     """This kernel's, or 0."""
     return max(_libc.syscall(444, None, ctypes.c_size_t(0), 1), 0)
