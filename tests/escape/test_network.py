@@ -100,8 +100,8 @@ def test_only_loopback_exists(me):
 def test_listener_inside_is_not_reachable(me, level):
     script = """
 import socket, sys
-s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 try:
+    s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(('0.0.0.0', 0)); s.listen(1)
 except OSError: print(0, flush=True); sys.exit()
 print(s.getsockname()[1], flush=True)
