@@ -23,7 +23,8 @@ def wait_for(path, seconds=10):
 
 def test_denied_name_replaced_on_the_host(me):
     """Replacing a covered name on the host (as editors save) takes the cover away: the run ends
-    before the new file can be used, and says why."""
+    and says why. (The kernel takes the cover away before it puts the new file there, so on a busy machine even the
+    old one can be read for a moment.)"""
     secret = me.write(me.work / "secret", "old canary")
     script = "touch ready; for i in $(seq 40); do cat secret; sleep 0.05; done; touch survived"
     run = me.popen(
@@ -36,7 +37,7 @@ def test_denied_name_replaced_on_the_host(me):
     os.rename(me.work / "new", secret)
     out, err = run.communicate(timeout=20)
     assert run.returncode == 125, err
-    assert b"replaced on the host" in out and b"old canary" not in out
+    assert b"replaced on the host" in out and b"could read it" in out, out
     assert not (me.work / "survived").exists()
 
 

@@ -167,7 +167,8 @@ def memory_file() -> Iterator[int]:
 
 def answers_of(result: "Result", fd: int, count: int) -> List[Answer]:
     """What a server wrote into a memory file. It must have come to its end by itself."""
-    if result.kind == "disk":
+    # It may have ended before the limit was noticed. Only operations that may need space have one.
+    if result.kind == "disk" or any(denial.rule == "limits.disk" for denial in result.denials):
         raise OSError(errno.ENOSPC, "the sandbox's disk limit is reached")
     if not result.ok:
         raise SetupError(

@@ -247,24 +247,28 @@ class Process(ProcessFront):
 
     def _begun(self, started: Started) -> None:
         self._started = started
+        turn = threading.Lock()  # taken once, by the one that looks after the run
         thread = threading.Thread(
-            target=self._work, args=(started,), name="cordon-process", daemon=True
+            target=self._work, args=(started, turn), name="cordon-process", daemon=True
         )
         try:
             self._wake = os.pipe2(os.O_CLOEXEC)
             thread.start()
         except BaseException:
-            # An interrupt, or no more threads: the caller never gets this process.
-            if thread.ident is not None or thread in threading.enumerate():
-                self.kill()  # the thread has it, or will have it at once
-            else:
+            # An interrupt, or no more threads: the caller never gets this process. Whether the
+            # thread exists is not known: an interrupted start may leave one that never runs.
+            if turn.acquire(blocking=False):
                 started.abandon()
                 started.job.close()
                 self._finish(StateError("the process was not started"))
+            else:
+                self.kill()
             raise
 
-    def _work(self, started: Started) -> None:
+    def _work(self, started: Started, turn: threading.Lock) -> None:
         """The thread: relays its streams and waits for its end."""
+        if not turn.acquire(blocking=False):
+            return
         failed = None
         try:
             started.run.wait()
@@ -278,9 +282,10 @@ class Process(ProcessFront):
         if self._wake[1] >= 0:
             os.close(self._wake[1])
 
-    def __del__(self) -> None:
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        # When the interpreter ends, the module `os` may be gone before this object is.
         if getattr(self, "_wake", (-1, -1))[0] >= 0:
-            os.close(self._wake[0])
+            close(self._wake[0])
 
 
 def open_process(engine: Engine, args: RunArguments) -> Process:
