@@ -267,11 +267,11 @@ static int add_etc(struct build *b)
 	return r;
 }
 
+/* Not the right to connect to sockets of others (LL_FS_RESOLVE_UNIX): grants below the home
+ * directory or /tmp would have it, too. The run's own sockets need none. */
 uint64_t plan_private_rights(const struct build *b)
 {
-	return plan_rights(
-		b, (b->is_commands ? RIGHTS_READ : RIGHTS_RUN) | RIGHTS_WRITE | LL_FS_RESOLVE_UNIX,
-		true);
+	return plan_rights(b, (b->is_commands ? RIGHTS_READ : RIGHTS_RUN) | RIGHTS_WRITE, true);
 }
 
 static int add_private(struct build *b, const char *path, unsigned mode)

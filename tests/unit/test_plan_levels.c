@@ -223,6 +223,25 @@ static void test_landlock_udp(void)
 	fx_done(&f);
 }
 
+/* Grants lie below private directories, so a right of one of these would be a right of theirs. */
+static void test_no_sockets_of_others(void)
+{
+	const struct plan_header *h;
+
+	for (int level = PLAN_LEVEL_LANDLOCK; level <= PLAN_LEVEL_NAMESPACES; level++) {
+		fx_init(&f);
+		f.level = level;
+		probe_use_abi(&f.machine, 9);
+		fx_set(&f, "fs.write", "ws");
+		FX_BUILD(&f);
+		h = header();
+		CHECK(h->handled_fs & LL_FS_RESOLVE_UNIX);
+		for (uint32_t i = 0; i < h->n_ops; i++)
+			CHECK_INT(plan_ops(h)[i].access & LL_FS_RESOLVE_UNIX, 0);
+		fx_done(&f);
+	}
+}
+
 static void test_landlock_deny(void)
 {
 	fx_init(&f);
@@ -289,5 +308,5 @@ static void test_tasks_are_counted(void)
 
 TAP_MAIN(test_environment, test_limits_and_ids, test_user, test_layers, test_no_landlock,
 	 test_commands, test_command_not_listed, test_command_in_the_project, test_landlock_level,
-	 test_landlock_udp, test_landlock_deny, test_landlock_read_in_write,
-	 test_rights_fit_the_kernel, test_tasks_are_counted)
+	 test_landlock_udp, test_no_sockets_of_others, test_landlock_deny,
+	 test_landlock_read_in_write, test_rights_fit_the_kernel, test_tasks_are_counted)
