@@ -23,8 +23,8 @@ def wait_for(path, seconds=10):
 
 def test_denied_name_replaced_on_the_host(me):
     """Replacing a covered name on the host (as editors save) takes the cover away: the run ends
-    and says why. (The kernel takes the cover away before it puts the new file there, so on a busy machine even the
-    old one can be read for a moment.)"""
+    and says why. It cannot be kept from reading the file at that moment, the old one or the new; the threat model
+    has the figures."""
     secret = me.write(me.work / "secret", "old canary")
     script = "touch ready; for i in $(seq 40); do cat secret; sleep 0.05; done; touch survived"
     run = me.popen(
