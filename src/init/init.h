@@ -98,6 +98,7 @@ void stage_common(struct init *in); /* stage_mounts.c: what does not depend on t
 void stage_mounts(struct init *in); /* stage_mounts.c: the rest */
 long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
 void start_net(struct init *in); /* stage_net.c: begins, in the background */
+void make_way_for_net(void);	 /* stage_net.c: before waiting for a plan that comes soon */
 void stage_net(struct init *in); /* stage_net.c: enters what was begun */
 /* net_gateway.c: what the sandbox has to do with the network beyond its own loopback. */
 void open_gateway(struct init *in);	   /* level namespaces: routes and listeners */

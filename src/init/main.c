@@ -183,6 +183,8 @@ void init_main(const long *stack)
 		enter_namespaces(&in);
 	/* Here rather than later: the supervisor is still planning. */
 	limit_caps(&in, namespaces);
+	if (namespaces && ((const char *)stack[2])[1] == INIT_PLAN_AT_ONCE)
+		make_way_for_net();
 	take_plan(&in, role);
 	if (namespaces && !in.common_done)
 		stage_userns(&in);

@@ -22,6 +22,7 @@
 #define SOCK_DGRAM_CLOEXEC (2 | 02000000)
 #define SIOCSIFFLAGS 0x8914
 #define WALL 0x40000000
+#define CPU_WORDS 16 /* 1024 processors */
 
 /* One builder per process; both sides see it. */
 static struct {
@@ -99,6 +100,40 @@ void start_net(struct init *in)
 	if (pid < 0)
 		fail(in, STAGE_NET, STEP_NET_CLONE, pid);
 	net.pid = (int)pid;
+}
+
+/* How many processors there are in @mask, counted up to 3. */
+static int count_cpus(const uint64_t mask[CPU_WORDS])
+{
+	int n = 0;
+
+	for (int i = 0; i < CPU_WORDS; i++)
+		for (uint64_t left = mask[i]; left && n < 3; left &= left - 1)
+			n++;
+	return n;
+}
+
+/*
+ * With two processors one makes the plan, and the builder waits for the other, on which we are. If
+ * we slept here now, the scheduler would wake us here again, behind the builder, although the
+ * supervisor goes to sleep as soon as it has sent the plan: 0.3 ms of one processor doing nothing.
+ * So we move over to the supervisor's, where our turn comes at that moment. With more processors
+ * the builder has one of its own from the beginning. Only speed depends on all this.
+ */
+void make_way_for_net(void)
+{
+	uint64_t all[CPU_WORDS] = { 0 }, other[CPU_WORDS];
+	unsigned cpu = 0;
+	long size = raw_syscall(__NR_sched_getaffinity, 0, sizeof(all), (long)all, 0, 0, 0);
+
+	if (size <= 0 || count_cpus(all) != 2 ||
+	    raw_syscall(__NR_getcpu, (long)&cpu, 0, 0, 0, 0, 0) < 0 || cpu / 64 >= CPU_WORDS)
+		return;
+	memcpy(other, all, sizeof(other));
+	other[cpu / 64] &= ~((uint64_t)1 << cpu % 64);
+	raw_syscall(__NR_sched_setaffinity, 0, size, (long)other, 0, 0, 0);
+	/* The command may use both. */
+	raw_syscall(__NR_sched_setaffinity, 0, size, (long)all, 0, 0, 0);
 }
 
 void stage_net(struct init *in)

@@ -71,6 +71,7 @@ struct spawned {
 
 enum spawn_role {
 	SPAWN_NAMESPACES,
+	SPAWN_AT_ONCE, /* the same; its plan comes whole, and then we wait */
 	SPAWN_LANDLOCK,
 	SPAWN_KEEPER,
 	SPAWN_JANITOR,

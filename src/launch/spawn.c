@@ -16,10 +16,12 @@
 #include "sys/calls.h"
 
 static const struct {
-	char letter[2];
+	char letters[3];
 	uint64_t flags;
 } roles[] = {
 	[SPAWN_NAMESPACES] = { { INIT_ROLE_NAMESPACES, 0 }, CLONE_NEWUSER | CLONE_NEWPID },
+	[SPAWN_AT_ONCE] = { { INIT_ROLE_NAMESPACES, INIT_PLAN_AT_ONCE, 0 },
+			    CLONE_NEWUSER | CLONE_NEWPID },
 	[SPAWN_LANDLOCK] = { { INIT_ROLE_LANDLOCK, 0 }, 0 },
 	[SPAWN_KEEPER] = { { INIT_ROLE_KEEPER, 0 }, CLONE_NEWUSER },
 	[SPAWN_JANITOR] = { { INIT_ROLE_JANITOR, 0 }, 0 },
@@ -83,9 +85,10 @@ int spawn_init(struct cordon_launcher *l, enum spawn_role role, const char *scra
 int spawn_init_into(struct cordon_launcher *l, enum spawn_role role, const char *scratch,
 		    struct cgroup *cgroup, struct spawned *ret, struct cordon_error *err)
 {
-	char name[] = "cordon-init", letter[2] = { roles[role].letter[0], 0 };
+	bool has_namespaces = role == SPAWN_NAMESPACES || role == SPAWN_AT_ONCE;
+	char name[] = "cordon-init", letters[sizeof(roles->letters)];
 	char uid_map[32], gid_map[32];
-	struct child_args child = { .init_fd = l->init_fd, .argv = { name, letter, NULL } };
+	struct child_args child = { .init_fd = l->init_fd, .argv = { name, letters, NULL } };
 	int fds[2], pid_fd = -1, pid, r;
 
 	r = sys_socketpair(fds);
@@ -93,9 +96,10 @@ int spawn_init_into(struct cordon_launcher *l, enum spawn_role role, const char 
 		cgroup_remove(&l->cgroups, cgroup);
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot create the control socket");
 	}
+	memcpy(letters, roles[role].letters, sizeof(letters));
 	child.ctl_fd = fds[1];
-	child.keep_caps = role == SPAWN_NAMESPACES;
-	if (role == SPAWN_NAMESPACES && l->machine.uid != 0) {
+	child.keep_caps = has_namespaces;
+	if (has_namespaces && l->machine.uid != 0) {
 		snprintf(uid_map, sizeof(uid_map), "%u %u 1\n", l->machine.uid, l->machine.uid);
 		snprintf(gid_map, sizeof(gid_map), "%u %u 1\n", l->machine.gid, l->machine.gid);
 		child.argv[2] = uid_map;
@@ -118,7 +122,7 @@ int spawn_init_into(struct cordon_launcher *l, enum spawn_role role, const char 
 		return cordon_err(err, CORDON_E_SYSTEM, (int)-child.error,
 				  "cannot execute the init program");
 	}
-	ret->level = role == SPAWN_NAMESPACES ? PLAN_LEVEL_NAMESPACES : PLAN_LEVEL_LANDLOCK;
+	ret->level = has_namespaces ? PLAN_LEVEL_NAMESPACES : PLAN_LEVEL_LANDLOCK;
 	return 0;
 }
 

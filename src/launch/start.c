@@ -71,21 +71,30 @@ static int keep_inputs(struct cordon_run *run, const struct cordon_policy *polic
 	return 0;
 }
 
+/* Names to reserve, a workspace: init gets the common steps of the plan ahead. */
+static bool has_more_to_do(const struct cordon_policy *policy)
+{
+	return policy->fs_write.n > 0 || policy->workspace;
+}
+
 /* Init is spawned first: it makes its namespaces while we plan. */
 static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, int level,
 		    struct cordon_error *err)
 {
 	struct cgroup cgroup = CGROUP_INIT;
+	enum spawn_role role = SPAWN_AT_ONCE;
 	int r = 0;
 
 	if (level == PLAN_LEVEL_LANDLOCK && !run->options.private_dir)
 		r = scratch_name(&run->arena, &run->scratch, &run->scratch_parent_fd, err);
 	if (r < 0)
 		return r;
+	if (level == PLAN_LEVEL_LANDLOCK)
+		role = SPAWN_LANDLOCK;
+	else if (has_more_to_do(policy))
+		role = SPAWN_NAMESPACES;
 	run_make_cgroup(run, policy, level, &cgroup);
-	r = spawn_init_into(run->launcher,
-			    level == PLAN_LEVEL_LANDLOCK ? SPAWN_LANDLOCK : SPAWN_NAMESPACES,
-			    run->scratch, &cgroup, &run->spawned, err);
+	r = spawn_init_into(run->launcher, role, run->scratch, &cgroup, &run->spawned, err);
 	return r < 0 || !run->scratch ? r : scratch_make(run->scratch, run->scratch_parent_fd, err);
 }
 
@@ -178,7 +187,7 @@ static int plan_and_reserve(struct cordon_run *run, const struct cordon_policy *
 		.proxy_port = run->gateway.proxy_port,
 		.may_be_nobody = level == PLAN_LEVEL_LANDLOCK && probe_can_drop_root(),
 		/* It costs 30 us, so only where much is left to do. */
-		.common_is_known = policy->fs_write.n > 0 || policy->workspace ? send_ahead : NULL,
+		.common_is_known = has_more_to_do(policy) ? send_ahead : NULL,
 		.ctx = run,
 	};
 	int r = 0;
