@@ -62,6 +62,20 @@ def test_pids_of_runs_differ(me):
     assert alive.count(0) <= 1, alive  # the same number twice is rare, not impossible
 
 
+@pytest.mark.parametrize("level", ["namespaces", "landlock"])
+def test_processors_are_the_callers(me, level):
+    """Init changes processors on its way. The command may use all that its caller may, and no other."""
+    if not me.can(level):
+        pytest.skip(f"no level {level} for this caller")
+    tell = [sys.executable, "-I", "-c", "import os; print(sorted(os.sched_getaffinity(0)))"]
+    usable = sorted(os.sched_getaffinity(0))
+    for cpus in [usable, usable[:2], usable[:1], usable[-1:]]:
+        with_cpus = ["taskset", "--cpu-list", ",".join(map(str, cpus))]
+        for opts in ([], ["-w", str(me.work)]):
+            argv = me.argv(opts, tell, level)
+            assert me.outside(with_cpus + tell).stdout == me.outside(with_cpus + argv).stdout
+
+
 def test_not_found(me):
     done = me.run([], ["no-such-program"])
     assert done.returncode == 127 and "no-such-program" in one_line(done)
