@@ -4,7 +4,7 @@
     python3 -c "$(cat guest.py)" '[["write", "a/b", "text"], ...]'
 
 Runs inside the sandbox, or outside for the positive control, and imports nothing of ours. A step that
-is refused is passed over: an attacker goes on. Prints what was refused, for whoever reads the log.
+is refused is passed over: an attacker goes on. Prints what was refused, for the log.
 """
 
 import ctypes

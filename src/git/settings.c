@@ -158,7 +158,7 @@ static bool settings_read(const char *text, size_t len, struct settings *s)
 	bool ok;
 
 	s->v = arena_alloc(&s->arena, ENTRIES_MAX * sizeof(*s->v));
-	/* Whoever reads it by other rules than these two could find something else. */
+	/* A program that reads it by other rules than these two could find something else. */
 	ok = s->v && !memchr(text, '\0', len) && !memchr(text, '\r', len);
 	while (ok && t.at < t.end) {
 		skip_spaces(&t);

@@ -60,8 +60,9 @@ static long take_message(void)
 
 /*
  * Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. Descriptors that it
- * sends are kept open: they are of directories, and whoever lets go of a removed one last has to
- * free its blocks, which is slow on some file systems. Nobody waits for this process.
+ * sends are kept open: they are of directories, and the process that closes a removed one last has
+ * to free its blocks, which is slow on some file systems. The library does not wait for this
+ * process.
  */
 static int is_dismissed(int supervisor_fd)
 {

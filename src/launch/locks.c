@@ -98,7 +98,7 @@ static bool is_current(const struct dir_lock *lock)
 }
 
 /*
- * Shared. Whoever finds no other run there writes down when it began, and so does not see an older
+ * Shared. A run that finds no other there writes down when it began, and so does not see an older
  * date. Between the exclusive and the shared lock another may do the same: neither has started its
  * command by then, so each date is early enough for both.
  */

@@ -424,7 +424,7 @@ int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *e
 	return 0;
 }
 
-/* If only readers are awaited, whoever waits has to look at the clock now. */
+/* If only readers are awaited, the caller has to look at the clock now. */
 static void note_order(struct cordon_run *run)
 {
 	if (!run->ordered_ns)

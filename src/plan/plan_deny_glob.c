@@ -79,7 +79,7 @@ static int cannot_search(struct search *s, const char *rel, int error)
 	return r;
 }
 
-/* Nobody who may not search the directory sees anything in it, unless he is its owner. */
+/* A user who may not search the directory sees nothing in it, unless it is theirs. */
 static bool is_closed(struct search *s, const char *rel)
 {
 	struct stat st;

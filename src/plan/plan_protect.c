@@ -127,7 +127,7 @@ static int protect_unresolved(struct build *b, const struct resolved *res, int e
 		return 0;
 	case EACCES:
 	case ENAMETOOLONG:
-		/* Whoever would obey the name gets no further either. */
+		/* A program that would obey the name gets no further either. */
 		return plan_is_guarded(b, res->failed) ? plan_cannot_protect(b, res->failed, error)
 						       : 0;
 	case ENOENT:  /* a name that is missing, and ".." behind it */

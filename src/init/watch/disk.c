@@ -540,7 +540,7 @@ static void stop_count(struct init *in)
 
 /*
  * The last count; longer where it decides, or nothing is known yet. What there is no time for is
- * reported as growth, whoever caused it: the next run counts all the sooner, and corrects it.
+ * reported as growth, whatever caused it: the next run counts all the sooner, and corrects it.
  */
 static void count_end(struct init *in)
 {

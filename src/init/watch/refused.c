@@ -69,7 +69,7 @@ uint64_t refused_tick(struct init *in)
 	if (!memory_room(in, &free_bytes, &free_inodes))
 		return TICK_MAX_NS;
 	ns = least(free_bytes / WRITE_BYTES_PER_NS, free_inodes * INODE_NS) / 2;
-	/* Nobody writes: it takes a while until somebody does at full speed. */
+	/* Nothing is written now, and it takes a while until something is at full speed. */
 	if (free_bytes == last.room_bytes && free_inodes == last.room_inodes)
 		ns = IDLE_TIMES * most(ns, TICK_MIN_NS);
 	last.room_bytes = free_bytes;
