@@ -4,7 +4,8 @@
  *
  * How a plan comes about (plan_build.c calls these in order):
  *	plan_env.c	who and where: home, user name, environment
- *	plan_grants.c	policy paths -> opened objects (`grants`), with the links on the way to them
+ *	plan_collect.c	which grants there are, and where the command starts
+ *	plan_grants.c	paths -> opened objects (`grants`), with the links on the way to them
  *	plan_workspace.c a directory shown copy-on-write
  *	plan_private.c	/tmp and home that are kept between runs
  *	plan_search.c	the command's PATH, and credentials beside the programs in it
@@ -222,15 +223,23 @@ char *plan_read_small(struct build *b, const char *path, size_t max); /* NULL: c
 bool plan_is_below(const char *dir, const char *path);		      /* and not equal */
 int plan_path_cmp(const char *a, const char *b);		      /* ancestors first */
 
-/* plan_grants.c */
+/* plan_collect.c */
 int plan_collect_grants(struct build *b);
-int plan_add_grant(struct build *b, const char *typed, int origin, bool write, struct grant **ret);
-int plan_add_links(struct build *b, const struct plan_link *links, size_t n);
-/* The innermost grant that is not dropped and contains @path; NULL = none. */
-const struct grant *plan_grant_of(const struct build *b, const char *path, bool only_write);
 /* In a grant, also one of which each name is granted by itself. */
 bool plan_is_shown(const struct build *b, const char *path);
 int plan_choose_start_dir(struct build *b);
+
+/* plan_grants.c */
+int plan_add_grant(struct build *b, const char *typed, int origin, bool write, struct grant **ret);
+/* @g says what kind it is. Takes @fd, opened from @path, in any case. */
+int plan_add_opened(struct build *b, const char *path, int fd, struct grant *g, struct grant **ret);
+/* /proc, /sys and /dev, of which the sandbox has its own. */
+bool plan_is_kernel_place(const char *real);
+/* What to do about @path, which was typed as @typed and does not exist. */
+void plan_hint_missing(struct build *b, const char *typed, const char *path, bool write);
+int plan_add_links(struct build *b, const struct plan_link *links, size_t n);
+/* The innermost grant that is not dropped and contains @path; NULL = none. */
+const struct grant *plan_grant_of(const struct build *b, const char *path, bool only_write);
 
 /* plan_search.c */
 /* Hides the credentials that some tools keep in their installation. */
