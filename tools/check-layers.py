@@ -16,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 TIERS = {
+    "src/arch": 0,
     "src/base": 0,
     "src/uapi": 0,
     "src/format": 0,
@@ -63,7 +64,7 @@ SIBLINGS = (
 # The freestanding programs share formats, constants and parsers with the library, not code that
 # needs libc. The command and the bindings use the public interface, the command also src/base and
 # src/format. A room inside another has the limits of its parent.
-BARE = {"src/base", "src/uapi", "src/format", "src/bare", "src/net"}
+BARE = {"src/arch", "src/base", "src/uapi", "src/format", "src/bare", "src/net"}
 ONLY = {
     "src/init": BARE | {"src/seccomp", "src/plan"},
     "src/gateway": BARE,

@@ -10,9 +10,11 @@
 #ifndef BARE_CLONE_H
 #define BARE_CLONE_H
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "arch/arch.h"
 
 #define VFORK_CLONE_VM 0x00000100
 #define VFORK_CLONE_PIDFD 0x00001000
@@ -24,38 +26,6 @@
 #define __NR_clone3 435
 #endif
 
-/*
- * The system call @nr, which makes a task. In the new one, on its own stack, it calls @fn(@arg) and
- * ends with the system call @nr_exit and what @fn returned.
- */
-static inline long clone_trampoline(long nr, uint64_t a, uint64_t b, uint64_t c, int (*fn)(void *),
-				    void *arg, long nr_exit)
-{
-	register long no_tid __asm__("r10") = 0;
-	register long no_tls __asm__("r8") = 0;
-	register int (*call)(void *) __asm__("r12") = fn;
-	register void *call_arg __asm__("r13") = arg;
-	register long call_exit __asm__("r14") = nr_exit;
-	long ret;
-
-	__asm__ volatile("syscall\n\t"
-			 "test %%rax, %%rax\n\t"
-			 "jnz 1f\n\t"
-			 "xor %%ebp, %%ebp\n\t"
-			 "mov %%r13, %%rdi\n\t"
-			 "call *%%r12\n\t"
-			 "mov %%eax, %%edi\n\t"
-			 "mov %%r14d, %%eax\n\t"
-			 "syscall\n\t"
-			 "hlt\n"
-			 "1:"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(no_tid), "r"(no_tls), "r"(call),
-			   "r"(call_arg), "r"(call_exit)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
-
 static inline uint64_t clone_stack_top(void *stack, size_t stack_size)
 {
 	return ((uintptr_t)stack + stack_size) & ~(uintptr_t)15;
@@ -66,9 +36,8 @@ static inline uint64_t clone_stack_top(void *stack, size_t stack_size)
 static inline long clone_call(uint64_t flags, void *stack, size_t stack_size, int *ret_pidfd,
 			      int (*fn)(void *), void *arg)
 {
-	return clone_trampoline(__NR_clone, VFORK_CLONE_VM | flags,
-				clone_stack_top(stack, stack_size), (uintptr_t)ret_pidfd, fn, arg,
-				__NR_exit_group);
+	return arch_clone(__NR_clone, VFORK_CLONE_VM | flags, clone_stack_top(stack, stack_size),
+			  (uintptr_t)ret_pidfd, fn, arg, __NR_exit_group);
 }
 
 /* The same with the calling thread suspended until the child executes something or ends. */
@@ -93,15 +62,14 @@ static inline long vfork_call_into(int cgroup_fd, uint64_t flags, void *stack, s
 		.cgroup = (uint64_t)cgroup_fd,
 	};
 
-	return clone_trampoline(__NR_clone3, (uintptr_t)&args, sizeof(args), 0, fn, arg,
-				__NR_exit_group);
+	return arch_clone(__NR_clone3, (uintptr_t)&args, sizeof(args), 0, fn, arg, __NR_exit_group);
 }
 
 /* A thread of this process, which ends when @fn returns. */
 static inline long clone_thread(void *stack, size_t stack_size, int (*fn)(void *), void *arg)
 {
-	return clone_trampoline(__NR_clone, CLONE_THREAD_FLAGS, clone_stack_top(stack, stack_size),
-				0, fn, arg, __NR_exit);
+	return arch_clone(__NR_clone, CLONE_THREAD_FLAGS, clone_stack_top(stack, stack_size), 0, fn,
+			  arg, __NR_exit);
 }
 
 #endif

@@ -3,7 +3,7 @@
 #ifndef BARE_DIRENTS_H
 #define BARE_DIRENTS_H
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <stddef.h>
 #include <stdint.h>
 

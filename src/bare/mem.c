@@ -3,6 +3,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "arch/arch.h"
+
 void *memcpy(void *dst, const void *src, size_t n);
 void *memset(void *dst, int c, size_t n);
 void *memmove(void *dst, const void *src, size_t n);
@@ -10,18 +12,14 @@ int memcmp(const void *a, const void *b, size_t n);
 
 void *memcpy(void *dst, const void *src, size_t n)
 {
-	void *ret = dst;
-
-	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
-	return ret;
+	arch_copy(dst, src, n);
+	return dst;
 }
 
 void *memset(void *dst, int c, size_t n)
 {
-	void *ret = dst;
-
-	__asm__ volatile("rep stosb" : "+D"(dst), "+c"(n) : "a"(c) : "memory");
-	return ret;
+	arch_fill(dst, c, n);
+	return dst;
 }
 
 void *memmove(void *dst, const void *src, size_t n)

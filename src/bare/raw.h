@@ -9,25 +9,9 @@
 #ifndef BARE_RAW_H
 #define BARE_RAW_H
 
-#include <stdint.h>
+#include "arch/arch.h"
 
-#if !defined(__x86_64__)
-#error "Cordon knows the system call convention of x86_64 only"
-#endif
-
-static inline long raw_syscall(long nr, long a, long b, long c, long d, long e, long f)
-{
-	long ret;
-	register long r10 __asm__("r10") = d;
-	register long r8 __asm__("r8") = e;
-	register long r9 __asm__("r9") = f;
-
-	__asm__ volatile("syscall"
-			 : "=a"(ret)
-			 : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			 : "rcx", "r11", "memory");
-	return ret;
-}
+#define raw_syscall arch_syscall
 
 #ifdef CORDON_FAULT_INJECTION
 /* Counts down on each call; the call that takes it from 1 to 0 fails. Defined by each program. */

@@ -3,7 +3,7 @@
 #ifndef BARE_WAIT_H
 #define BARE_WAIT_H
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <stdint.h>
 
 #include "bare/raw.h"

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arch/arch.h"
+
 #define PHDRS_MAX (65536 / sizeof(Elf64_Phdr)) /* as in the kernel */
 #define PHDRS_AT_ONCE 16
 
@@ -39,7 +41,7 @@ static int check_header(const Elf64_Ehdr *eh)
 		return ELF_32BIT;
 	if (eh->e_ident[EI_CLASS] != ELFCLASS64)
 		return ELF_BROKEN;
-	if (eh->e_ident[EI_DATA] != ELFDATA2LSB || eh->e_machine != EM_X86_64)
+	if (eh->e_ident[EI_DATA] != ELFDATA2LSB || eh->e_machine != ARCH_ELF_MACHINE)
 		return ELF_FOREIGN;
 	if (eh->e_type != ET_EXEC && eh->e_type != ET_DYN)
 		return ELF_NO_PROGRAM;

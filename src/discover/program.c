@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arch/arch.h"
 #include "sys/calls.h"
 
 int program_fail(struct discover_ctx *ctx, int rc, const char *path)
@@ -126,7 +127,7 @@ static int bad_elf(struct discover_ctx *ctx, int verdict, const char *path)
 	if (verdict < 0)
 		return program_fail(ctx, verdict, path);
 	if (verdict == ELF_32BIT)
-		what = "is a 32-bit program; only x86_64 programs can run";
+		what = "is a 32-bit program; only " ARCH_NAME " programs can run";
 	else if (verdict == ELF_FOREIGN)
 		what = "is a program for another processor architecture";
 	else if (verdict == ELF_NO_PROGRAM)

@@ -10,7 +10,7 @@
  */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/errno.h>
@@ -150,7 +150,7 @@ static long enter_landlock(const struct gateway_config *c)
 /* Low halves only: the kernel takes these arguments as int. */
 static const struct sock_filter filter[] = {
 	LOAD(arch),
-	IS(AUDIT_ARCH_X86_64, 1, 0),
+	IS(ARCH_AUDIT, 1, 0),
 	KILL,
 	LOAD(nr),
 	PERMIT(__NR_splice),

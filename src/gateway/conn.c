@@ -2,7 +2,7 @@
 /* Connections: moving on and ending. Theory: conn.h. */
 #include "gateway/conn.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/socket.h"

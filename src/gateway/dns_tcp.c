@@ -6,7 +6,7 @@
  */
 #include "gateway/question.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/socket.h"

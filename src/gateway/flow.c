@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "gateway/flow.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #define PIPES_MAX (2 * GATEWAY_CONNECTIONS_MAX)

@@ -24,6 +24,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "arch/arch.h"
+
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/wait.h"
@@ -44,11 +46,11 @@ struct source {
 	void *owner;
 };
 
-/* struct epoll_event as the kernel packs it */
+/* struct epoll_event */
 struct event {
 	uint32_t events;
 	struct source *source;
-} __attribute__((packed));
+} ARCH_EPOLL_PACKED;
 
 struct gateway {
 	const struct gateway_config *config; /* read-only */

@@ -5,7 +5,7 @@
  */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/time.h>
 
 #include "bare/text.h"

@@ -2,7 +2,7 @@
 /* The event loop: one epoll descriptor, one earliest time. */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/time.h>
 

@@ -2,7 +2,7 @@
 /* The gateway's start: takes its descriptors, confines itself, says that it is ready. */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
@@ -234,9 +234,4 @@ void gateway_main(void)
 	leave(0);
 }
 
-__asm__(".globl _start\n"
-	"_start:\n"
-	"	xor %ebp, %ebp\n"
-	"	and $-16, %rsp\n"
-	"	call gateway_main\n"
-	"	hlt\n");
+ARCH_START("", "gateway_main");

@@ -7,7 +7,7 @@
  */
 #include "gateway/resolve.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/text.h"

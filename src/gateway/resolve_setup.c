@@ -2,13 +2,14 @@
 /* Reading the host's resolver configuration, once, while files can still be opened. */
 #include "gateway/resolve.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
+#include <linux/fcntl.h>
 #include <linux/mman.h>
 
-#define OPEN_FLAGS (02000000 | 04000) /* CLOEXEC; NONBLOCK: a fifo must not stop us */
+#define OPEN_FLAGS (O_CLOEXEC | O_NONBLOCK) /* a fifo must not stop us */
 #define PROT_RW 3
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES ((size_t)ARCH_PAGE_MAX)
 #define SIOCGIFINDEX_NR 0x8933
 
 struct resolve_conf resolve_conf;
@@ -42,8 +43,8 @@ static long read_all(long fd, char *text, size_t max, size_t *ret_len)
  */
 static long map_file(const char *path, size_t max, struct hosts *ret, size_t *ret_size)
 {
-	size_t size = (max + 1 + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1), used;
-	long r, fd = raw3(__NR_open, path, OPEN_FLAGS, 0), at;
+	size_t size = (max + 1 + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1), used;
+	long r, fd = raw4(__NR_openat, AT_FDCWD, path, OPEN_FLAGS, 0), at;
 
 	*ret = (struct hosts){ "", 0 };
 	*ret_size = 0;
@@ -55,7 +56,7 @@ static long map_file(const char *path, size_t max, struct hosts *ret, size_t *re
 	if (r < 0)
 		return r;
 	ret->text = (const char *)at;
-	used = (ret->len + PAGE_BYTES) & ~(size_t)(PAGE_BYTES - 1);
+	used = (ret->len + PAGE_BYTES) & ~(PAGE_BYTES - 1);
 	raw2(__NR_munmap, at + (long)used, size - used);
 	*ret_size = used;
 	return 0;

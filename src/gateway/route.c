@@ -8,7 +8,7 @@
  */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>

@@ -2,7 +2,7 @@
 /* Sockets and their addresses. */
 #include "gateway/gateway.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/socket.h"

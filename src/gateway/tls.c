@@ -10,7 +10,7 @@
  */
 #include "gateway/conn.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/socket.h"

@@ -16,7 +16,7 @@
  *
  * The supervisor gets the object and judges what is in it (launch/covers.c).
  */
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/openat2.h>
@@ -110,8 +110,13 @@ static int waits_for_vfork(const struct init *in, int pid, int tid)
 			   sizeof(text));
 
 	/* "running", or the number of the call and its arguments */
-	return n > 0 && proc_numbers(text, &number, 1) == 1 &&
-	       (number == __NR_vfork || number == __NR_clone);
+	if (n <= 0 || proc_numbers(text, &number, 1) != 1)
+		return 0;
+#ifdef __NR_vfork /* elsewhere clone() is the only way */
+	if (number == __NR_vfork)
+		return 1;
+#endif
+	return number == __NR_clone;
 }
 
 static long note_task(struct init *in, int pid, int tid, void *arg)

@@ -2,7 +2,7 @@
 /* The Landlock ruleset: filled while the view is built, enforced in the command's process. */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 
 #include "bare/raw.h"
 

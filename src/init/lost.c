@@ -14,7 +14,7 @@
 #include "init/init.h"
 
 #include <asm/stat.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/fcntl.h>
 #include <linux/openat2.h>
 #include <linux/stat.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/prctl.h>
@@ -216,13 +216,5 @@ void init_main(const long *stack)
 	supervise(&in);
 }
 
-/* The second name is for a program that contains this one (launch/own_init.s). */
-__asm__(".globl _start\n"
-	".globl cordon_init_start\n"
-	"_start:\n"
-	"cordon_init_start:\n"
-	"	xor %ebp, %ebp\n"
-	"	mov %rsp, %rdi\n"
-	"	and $-16, %rsp\n"
-	"	call init_main\n"
-	"	hlt\n");
+/* The second name is for a program that contains this one (arch/own_init_*.s). */
+ARCH_START(".globl cordon_init_start\ncordon_init_start:\n", "init_main");

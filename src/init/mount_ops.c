@@ -2,7 +2,7 @@
 /* The steps of a plan, each a handful of system calls on descriptors. */
 #include "init/mount_ops.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/limits.h>

@@ -17,7 +17,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/fd.h"

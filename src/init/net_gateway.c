@@ -9,7 +9,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/if_addr.h>
 #include <linux/netlink.h>

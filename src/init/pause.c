@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init/pause.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 
 #include "bare/raw.h"
 #include "bare/signals.h"

@@ -11,7 +11,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/fcntl.h>
 
 #include "bare/fd.h"

@@ -2,7 +2,7 @@
 /* Taking orders and descriptors from the control socket. */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>

@@ -9,7 +9,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/capability.h>
 #include <linux/errno.h>
 #include <linux/keyctl.h>

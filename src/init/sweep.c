@@ -8,7 +8,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/fcntl.h>
 
 #include "bare/dirents.h"
@@ -37,7 +37,7 @@ static long open_dir(long parent, const char *name)
 	if (fd < 0)
 		return fd;
 	text_number(path, sizeof(path), "/proc/self/fd/", (unsigned long)fd);
-	raw_syscall(__NR_chmod, (long)path, 0700, 0, 0, 0, 0);
+	raw_syscall(__NR_fchmodat, AT_FDCWD, (long)path, 0700, 0, 0, 0);
 	dir = raw_syscall(__NR_openat, fd, (long)".", DIR_FLAGS, 0, 0, 0);
 	close_fd(fd);
 	return dir;

@@ -17,7 +17,7 @@
 
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 

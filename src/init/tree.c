@@ -6,7 +6,7 @@
  */
 #include "init/tree.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 

@@ -5,7 +5,7 @@
  */
 #include "launch/child.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
 #include <linux/fcntl.h>

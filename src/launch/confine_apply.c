@@ -7,7 +7,7 @@
  * The same as init does at level landlock (init/stage_caps.c, init/payload.c), for a process that
  * goes on afterwards.
  */
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/filter.h>

@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include "test_confine_lib.h"
+#include "tests/lib/arch.h"
 
 static int count_fds(void)
 {
@@ -182,7 +183,7 @@ static void commands(void)
 {
 	const char *const listed[] = { "/bin/cat", "/etc/passwd", NULL };
 	const char *const other[] = { "/bin/ls", "/", NULL };
-	const char *const loader[] = { "/lib64/ld-linux-x86-64.so.2", "/bin/ls", "/", NULL };
+	const char *const loader[] = { TEST_LOADER, "/bin/ls", "/", NULL };
 	char own[96];
 	const char *const copy[] = { own, "/", NULL };
 

@@ -3,6 +3,7 @@
 #include <elf.h>
 
 #include "test_discover_lib.h"
+#include "tests/lib/arch.h"
 
 static bool has(const char *text, const char *part)
 {
@@ -230,7 +231,7 @@ static void make_elf(struct fixture *f, const char *path, const char *interp)
 	memcpy(elf.eh.e_ident, ELFMAG, SELFMAG);
 	elf.eh.e_ident[EI_CLASS] = ELFCLASS64;
 	elf.eh.e_ident[EI_DATA] = ELFDATA2LSB;
-	elf.eh.e_machine = EM_X86_64;
+	elf.eh.e_machine = TEST_MACHINE;
 	elf.eh.e_type = ET_DYN;
 	elf.eh.e_phnum = 1;
 	elf.eh.e_phentsize = sizeof(elf.ph);
@@ -284,10 +285,10 @@ static void test_bad_elf(void)
 	expect_error(&f, "./x", NULL, CORDON_E_NOT_EXECUTABLE, "32-bit", "");
 	eh.e_ident[EI_CLASS] = ELFCLASS64;
 	eh.e_ident[EI_DATA] = ELFDATA2LSB;
-	eh.e_machine = EM_AARCH64;
+	eh.e_machine = TEST_OTHER_MACHINE;
 	fx_bytes(&f, "home/u/proj/x", &eh, sizeof(eh), 0755);
 	expect_error(&f, "./x", NULL, CORDON_E_NOT_EXECUTABLE, "another processor", "");
-	eh.e_machine = EM_X86_64;
+	eh.e_machine = TEST_MACHINE;
 	eh.e_type = ET_REL;
 	fx_bytes(&f, "home/u/proj/x", &eh, sizeof(eh), 0755);
 	expect_error(&f, "./x", NULL, CORDON_E_NOT_EXECUTABLE, "not a program", "");
@@ -318,7 +319,7 @@ static void test_exec_files(void)
 	struct discover_exec_file *files = NULL;
 	struct fixture f;
 	const char *commands[3] = { "tool", NULL, "tool" };
-	char *loader = realpath("/lib64/ld-linux-x86-64.so.2", NULL);
+	char *loader = realpath(TEST_LOADER, NULL);
 	size_t n = 0;
 
 	fx_init(&f);

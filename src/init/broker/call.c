@@ -5,7 +5,7 @@
  */
 #include "init/broker/parts.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
@@ -65,6 +65,7 @@ static void take_owner(struct broker_call *call, uint64_t uid, uint64_t gid)
 	call->gid = (uint32_t)gid;
 }
 
+#ifdef __NR_chmod
 /* utime and utimes: a path and the address of the times. */
 static long take_old_times(struct broker_call *call, enum broker_times format, const __u64 *args)
 {
@@ -72,9 +73,12 @@ static long take_old_times(struct broker_call *call, enum broker_times format, c
 
 	return take_times(call, format, moved, 0);
 }
+#endif
 
-static long decode(const struct seccomp_data *data, struct broker_call *call)
+/* The calls from before the *at() ones, of which the younger architectures have none. */
+static long decode_old(const struct seccomp_data *data, struct broker_call *call)
 {
+#ifdef __NR_chmod
 	const __u64 *args = data->args;
 
 	switch (data->nr) {
@@ -82,6 +86,32 @@ static long decode(const struct seccomp_data *data, struct broker_call *call)
 		by_path(call, AT_FDCWD, args[0]);
 		take_mode(call, args[1]);
 		return 0;
+	case __NR_chown:
+	case __NR_lchown:
+		by_path(call, AT_FDCWD, args[0]);
+		take_owner(call, args[1], args[2]);
+		call->follow = data->nr == __NR_chown;
+		return 0;
+	case __NR_utime:
+		return take_old_times(call, BROKER_UTIMBUF, args);
+	case __NR_utimes:
+		return take_old_times(call, BROKER_TIMEVAL, args);
+	case __NR_futimesat:
+		return take_times(call, BROKER_TIMEVAL, args, 0);
+	default:
+		break;
+	}
+#else
+	(void)data, (void)call;
+#endif
+	return -ENOSYS;
+}
+
+static long decode(const struct seccomp_data *data, struct broker_call *call)
+{
+	const __u64 *args = data->args;
+
+	switch (data->nr) {
 	case __NR_fchmod:
 	case __NR_fchown:
 		call->dir_fd = (int)args[0];
@@ -96,12 +126,6 @@ static long decode(const struct seccomp_data *data, struct broker_call *call)
 		by_path(call, (int)args[0], args[1]);
 		take_mode(call, args[2]);
 		return data->nr == __NR_fchmodat ? 0 : take_flags(call, args[3]);
-	case __NR_chown:
-	case __NR_lchown:
-		by_path(call, AT_FDCWD, args[0]);
-		take_owner(call, args[1], args[2]);
-		call->follow = data->nr == __NR_chown;
-		return 0;
 	case __NR_fchownat:
 		by_path(call, (int)args[0], args[1]);
 		take_owner(call, args[2], args[3]);
@@ -111,16 +135,10 @@ static long decode(const struct seccomp_data *data, struct broker_call *call)
 		call->action = BROKER_TRUNCATE;
 		call->length = (int64_t)args[1];
 		return call->length < 0 ? -EINVAL : 0;
-	case __NR_utime:
-		return take_old_times(call, BROKER_UTIMBUF, args);
-	case __NR_utimes:
-		return take_old_times(call, BROKER_TIMEVAL, args);
-	case __NR_futimesat:
-		return take_times(call, BROKER_TIMEVAL, args, 0);
 	case __NR_utimensat:
 		return take_times(call, BROKER_TIMESPEC, args, args[3]);
 	default:
-		return -ENOSYS;
+		return decode_old(data, call);
 	}
 }
 

@@ -3,7 +3,7 @@
 #include "init/broker/broker.h"
 #include "init/broker/parts.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 
 #include "bare/raw.h"

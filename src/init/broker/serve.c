@@ -2,7 +2,7 @@
 /* The broker's thread: takes a request, carries it out or refuses it, answers. Theory: broker.c. */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/ioctl.h>

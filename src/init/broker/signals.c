@@ -24,7 +24,7 @@
  */
 #include "init/init.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 

@@ -9,7 +9,7 @@
  */
 #include "init/files/server.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 

@@ -12,7 +12,7 @@
  * a kernel timer that sends SIGCONT: then the tree is stopped again, every 5 ms, and ended if that
  * goes on. Processes that the tree itself had stopped stay stopped.
  */
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/resource.h>
 
 #include "bare/raw.h"

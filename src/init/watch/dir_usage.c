@@ -11,7 +11,7 @@
 #include "init/watch/dir_usage.h"
 
 #include <asm/stat.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/openat2.h>

@@ -26,7 +26,7 @@
 #include "init/watch/disk.h"
 
 #include <asm/statfs.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/openat2.h>

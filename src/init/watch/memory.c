@@ -10,7 +10,7 @@
 #include "init/watch/memory.h"
 
 #include <asm/statfs.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/fcntl.h>
 #include <linux/kcmp.h>
 #include <linux/msg.h>

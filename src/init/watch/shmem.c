@@ -15,7 +15,7 @@
 #include "init/watch/shmem.h"
 
 #include <asm/stat.h>
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/kcmp.h>

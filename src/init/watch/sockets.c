@@ -7,7 +7,7 @@
  */
 #include "init/watch/sockets.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>

@@ -7,7 +7,7 @@
  */
 #include "init/watch/unlinked.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/kcmp.h>

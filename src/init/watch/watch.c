@@ -16,7 +16,7 @@
  */
 #include "init/watch/watch.h"
 
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/sched/types.h>
 #include <linux/sysinfo.h>
 

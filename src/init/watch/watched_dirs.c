@@ -3,7 +3,7 @@
  * Directories under limits.disk (disk.c): found while the view is built, and kept open, so that
  * nothing the tree does later can replace them.
  */
-#include <asm/unistd_64.h>
+#include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/openat2.h>
