@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compile the system call table into seccomp filters (classic BPF as C arrays).
 
-usage: gen-filters.py TABLE -o OUT.c
+usage: gen-filters.py TABLE --arch ARCH -o OUT.c
 
 The table's head describes its format. What a filter costs, and what is therefore minimised:
 
@@ -40,14 +40,20 @@ OFF_NR, OFF_ARCH, OFF_ARGS = 0, 4, 16
 TESTS = {"==": "JEQ", ">": "JGT", "&": "JSET"}
 
 
+# The architectures, in the order of the table's columns of numbers, and what seccomp calls them.
+ARCHES = {"x86_64": "AUDIT_ARCH_X86_64", "aarch64": "AUDIT_ARCH_AARCH64"}
+
+
 class TableError(Exception):
     pass
 
 
 class Table:
-    """The parsed table: variants, rules, names, and verdicts[variant][number]."""
+    """The parsed table for one architecture: variants, rules, names, and verdicts[variant][number]."""
 
-    def __init__(self, path):
+    def __init__(self, path, arch):
+        self.column = list(ARCHES).index(arch)
+        self.used_rules = set()  # by rows of any architecture
         self.variants = []
         self.rules = {}
         self.names = {}
@@ -124,24 +130,28 @@ class Table:
             raise TableError("cannot read " + " ".join(words))
 
     def _row(self, words):
-        first, _, last = words[0].partition("-")
-        columns = words[2:]
+        numbers, name, columns = words[: len(ARCHES)], words[len(ARCHES)], words[len(ARCHES) + 1 :]
         if not 1 <= len(columns) <= len(self.variants):
             raise TableError("wrong number of columns")
         columns += ["="] * (len(self.variants) - len(columns))
+        values = []
+        for column in columns:
+            if column == "=" and not values:
+                raise TableError("nothing to the left of =")
+            values.append(verdict(column) if column != "=" else values[-1])
+        self.used_rules |= {value for value in values if value[0] == "@"}
+        first, _, last = numbers[self.column].partition("-")
+        if not first:  # "-": this architecture does not have it
+            return
         for nr in range(int(first), int(last or first) + 1):
             if nr in self.names:
                 raise TableError(f"number {nr} given twice")
-            self.names[nr] = words[1]
-            value = None
-            for table, column in zip(self.verdicts, columns):
-                value = verdict(column) if column != "=" else value
-                if value is None:
-                    raise TableError("nothing to the left of =")
+            self.names[nr] = name
+            for table, value in zip(self.verdicts, values):
                 table[nr] = value
 
     def _check(self, path):
-        used = {v for table in self.verdicts for v in table.values() if v[0] == "@"}
+        used = self.used_rules | {v for table in self.verdicts for v in table.values() if v[0] == "@"}
         for name, rule in self.rules.items():
             if not rule or rule[-1][0] != "else":
                 raise TableError(f"{path}: rule {name} does not end with else")
@@ -319,11 +329,11 @@ def assemble(graph, root):
     return code
 
 
-def compile_variant(table, index):
+def compile_variant(table, index, arch):
     graph = Graph(table.rules)
     root = build_tree(graph, table.verdicts[index])
     root = graph.node("LD", OFF_NR, root)
-    root = graph.node("JEQ", "AUDIT_ARCH_X86_64", root, graph.node("RET", "KILL"))
+    root = graph.node("JEQ", ARCHES[arch], root, graph.node("RET", "KILL"))
     root = graph.node("LD", OFF_ARCH, root)
     return assemble(graph, root)
 
@@ -366,14 +376,14 @@ def c_instruction(pc, insn, names):
     return f"\tBPF_STMT({C_CODE[op]}, {k}), /* {pc}{': ' + note if note else ''} */"
 
 
-def c_source(table):
+def c_source(table, arch):
     lines = ["/* SPDX-License-Identifier: Apache-2.0 */",
              "/* Made by tools/gen-filters.py from src/seccomp/syscalls.tbl; do not edit. */",
              "#include <linux/audit.h>", "#include <linux/filter.h>", "#include <linux/seccomp.h>",
              "", '#include "seccomp/seccomp.h"', ""]
     for index, variant in enumerate(table.variants):
         lines.append(f"static const struct sock_filter filter_{variant.lower()}[] = {{")
-        code = compile_variant(table, index)
+        code = compile_variant(table, index, arch)
         by_number = number_tests(code)
         for pc, insn in enumerate(code):
             lines.append(c_instruction(pc, insn, table.names if pc in by_number else {}))
@@ -390,17 +400,18 @@ def c_source(table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("table")
+    parser.add_argument("--arch", choices=ARCHES, required=True)
     parser.add_argument("-o", dest="out", required=True)
     parser.add_argument("-v", dest="verbose", action="store_true", help="say how long each is")
     args = parser.parse_args()
     try:
-        table = Table(args.table)
-        text = c_source(table)
+        table = Table(args.table, args.arch)
+        text = c_source(table, args.arch)
     except (TableError, OSError) as e:
         sys.exit(f"gen-filters: {e}")
     if args.verbose:
         for index, variant in enumerate(table.variants):
-            print(f"{variant}: {len(compile_variant(table, index))} instructions")
+            print(f"{variant}: {len(compile_variant(table, index, args.arch))} instructions")
     with open(args.out + ".tmp", "w", encoding="ascii") as f:
         f.write(text)
     os.replace(args.out + ".tmp", args.out)

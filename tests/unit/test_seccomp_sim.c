@@ -7,12 +7,32 @@
 #include <ctype.h>
 #include <errno.h>
 #include <linux/audit.h>
-#include <sys/syscall.h>
 
 #include "base/macros.h"
 #include "seccomp/seccomp.h"
 #include "tests/lib/bpf_sim.h"
 #include "tests/lib/tap.h"
+
+/* The architecture whose filters these are: the one we run on, or what the build says. */
+#ifndef SIM_AARCH64
+#ifdef __aarch64__
+#define SIM_AARCH64 1
+#else
+#define SIM_AARCH64 0
+#endif
+#endif
+#if SIM_AARCH64
+#define SIM_FOLDER "tests/bpf/aarch64"
+#define __ARCH_WANT_NEW_STAT
+#define __ARCH_WANT_RENAMEAT
+#define __ARCH_WANT_SET_GET_RLIMIT
+#define __ARCH_WANT_SYS_CLONE3
+#define __ARCH_WANT_MEMFD_SECRET
+#include <asm-generic/unistd.h>
+#else
+#define SIM_FOLDER "tests/bpf/x86_64"
+#include <asm/unistd.h>
+#endif
 
 #define LINE_MAX_BYTES 256
 #define NR_MAX 1024
@@ -45,10 +65,11 @@ static const char *const variant_words[] = {
 _Static_assert(ARRAY_SIZE(variant_words) == SECCOMP_VARIANT_MAX, "every variant has a word");
 
 enum domain {
-	DOMAIN_X86_64,
-	DOMAIN_X32,
+	DOMAIN_NATIVE,
+	DOMAIN_HIGH, /* of the same architecture, bit 30 set: x32 on x86-64 */
 	DOMAIN_I386,
-	DOMAIN_AARCH64,
+	DOMAIN_ARM,
+	DOMAIN_OTHER, /* the other one of x86-64 and aarch64 */
 	DOMAIN_MAX
 };
 
@@ -72,44 +93,49 @@ static const struct {
 };
 
 /* clang-format off */
-#define NAME(call) { #call, SYS_##call }
+#define NAME(call) { #call, __NR_##call }
 static const struct {
 	const char *name;
 	uint32_t nr;
 } call_names[] = {
-	NAME(_sysctl), NAME(acct), NAME(add_key), NAME(adjtimex), NAME(arch_prctl), NAME(bpf),
-	NAME(chmod), NAME(chown), NAME(chroot), NAME(clock_adjtime), NAME(clock_settime),
-	NAME(clone), NAME(clone3), NAME(close_range), NAME(connect), NAME(create_module), NAME(delete_module),
-	NAME(epoll_pwait2), NAME(execveat), NAME(faccessat2), NAME(fanotify_init),
-	NAME(fanotify_mark), NAME(fchmod), NAME(fchmodat), NAME(fchown), NAME(fchownat),
-	NAME(finit_module), NAME(fremovexattr), NAME(fsconfig), NAME(fsetxattr), NAME(fsmount),
-	NAME(fsopen), NAME(fspick), NAME(futimesat), NAME(get_kernel_syms), NAME(getcpu),
-	NAME(getpriority), NAME(getrandom), NAME(getuid), NAME(init_module),
-	NAME(inotify_add_watch), NAME(inotify_init), NAME(inotify_init1), NAME(inotify_rm_watch),
+	NAME(accept), NAME(acct), NAME(add_key), NAME(adjtimex), NAME(bind), NAME(bpf), NAME(chroot),
+	NAME(clock_adjtime), NAME(clock_settime), NAME(clone), NAME(clone3), NAME(close),
+	NAME(close_range), NAME(connect), NAME(delete_module), NAME(epoll_pwait2), NAME(execve),
+	NAME(execveat), NAME(faccessat2), NAME(fadvise64), NAME(fanotify_init), NAME(fanotify_mark),
+	NAME(fchmod), NAME(fchmodat), NAME(fchown), NAME(fchownat), NAME(fcntl), NAME(finit_module),
+	NAME(fremovexattr), NAME(fsconfig), NAME(fsetxattr), NAME(fsmount), NAME(fsopen),
+	NAME(fspick), NAME(getcpu), NAME(getcwd), NAME(getpriority), NAME(getrandom), NAME(getuid),
+	NAME(init_module), NAME(inotify_add_watch), NAME(inotify_init1), NAME(inotify_rm_watch),
+	NAME(io_cancel), NAME(io_destroy), NAME(io_getevents), NAME(io_setup), NAME(io_submit),
 	NAME(io_uring_enter), NAME(io_uring_register), NAME(io_uring_setup), NAME(ioctl),
-	NAME(ioperm), NAME(iopl), NAME(ioprio_get), NAME(ioprio_set), NAME(kcmp),
-	NAME(kexec_file_load), NAME(kexec_load), NAME(keyctl), NAME(lchown), NAME(listen),
-	NAME(lookup_dcookie), NAME(lremovexattr), NAME(lsetxattr), NAME(memfd_create),
-	NAME(memfd_secret), NAME(migrate_pages), NAME(mkdirat), NAME(mknod), NAME(mknodat),
-	NAME(modify_ldt), NAME(mount), NAME(mount_setattr), NAME(move_mount), NAME(move_pages),
-	NAME(mq_getsetattr), NAME(mq_notify), NAME(mq_open), NAME(mq_timedreceive),
-	NAME(mq_timedsend), NAME(mq_unlink), NAME(msgctl), NAME(msgget), NAME(msgrcv),
-	NAME(msgsnd), NAME(name_to_handle_at), NAME(nfsservctl), NAME(open),
-	NAME(open_by_handle_at), NAME(open_tree), NAME(openat), NAME(openat2),
-	NAME(perf_event_open), NAME(personality), NAME(pidfd_getfd), NAME(pidfd_open),
-	NAME(pidfd_send_signal), NAME(pivot_root), NAME(prctl), NAME(prlimit64),
-	NAME(process_madvise), NAME(process_mrelease), NAME(process_vm_readv),
-	NAME(process_vm_writev), NAME(ptrace), NAME(query_module), NAME(quotactl),
-	NAME(quotactl_fd), NAME(reboot), NAME(recvfrom), NAME(recvmmsg), NAME(removexattr),
-	NAME(request_key), NAME(sched_getparam), NAME(sched_setaffinity), NAME(sched_setattr),
-	NAME(sched_setparam), NAME(sched_setscheduler), NAME(seccomp), NAME(semctl),
-	NAME(semget), NAME(semop), NAME(semtimedop), NAME(sendmmsg), NAME(sendmsg),
+	NAME(ioprio_get), NAME(ioprio_set), NAME(kcmp), NAME(kexec_file_load), NAME(kexec_load),
+	NAME(keyctl), NAME(kill), NAME(listen), NAME(lookup_dcookie), NAME(lremovexattr),
+	NAME(lsetxattr), NAME(memfd_create), NAME(memfd_secret), NAME(migrate_pages), NAME(mkdirat),
+	NAME(mknodat), NAME(mmap), NAME(mount), NAME(mount_setattr), NAME(move_mount),
+	NAME(move_pages), NAME(mq_getsetattr), NAME(mq_notify), NAME(mq_open), NAME(mq_timedreceive),
+	NAME(mq_timedsend), NAME(mq_unlink), NAME(msgctl), NAME(msgget), NAME(msgrcv), NAME(msgsnd),
+	NAME(name_to_handle_at), NAME(nfsservctl), NAME(open_by_handle_at), NAME(open_tree),
+	NAME(openat), NAME(openat2), NAME(perf_event_open), NAME(personality), NAME(pidfd_getfd),
+	NAME(pidfd_open), NAME(pidfd_send_signal), NAME(pipe2), NAME(pivot_root), NAME(prctl),
+	NAME(prlimit64), NAME(process_madvise), NAME(process_mrelease), NAME(process_vm_readv),
+	NAME(process_vm_writev), NAME(ptrace), NAME(quotactl), NAME(quotactl_fd), NAME(reboot),
+	NAME(recvfrom), NAME(recvmmsg), NAME(removexattr), NAME(request_key), NAME(rt_sigqueueinfo),
+	NAME(rt_sigreturn), NAME(rt_tgsigqueueinfo), NAME(sched_getparam), NAME(sched_setaffinity),
+	NAME(sched_setattr), NAME(sched_setparam), NAME(sched_setscheduler), NAME(seccomp),
+	NAME(semctl), NAME(semget), NAME(semop), NAME(semtimedop), NAME(sendmmsg), NAME(sendmsg),
 	NAME(sendto), NAME(setdomainname), NAME(setgroups), NAME(sethostname), NAME(setns),
-	NAME(setpriority), NAME(setrlimit), NAME(settimeofday), NAME(setxattr), NAME(shmat),
-	NAME(shmctl), NAME(shmdt), NAME(shmget), NAME(socket), NAME(socketpair), NAME(swapoff),
-	NAME(swapon), NAME(sync), NAME(syncfs), NAME(sysfs), NAME(syslog), NAME(truncate),
-	NAME(umount2), NAME(unshare), NAME(uselib), NAME(userfaultfd), NAME(ustat), NAME(utime),
-	NAME(utimensat), NAME(utimes), NAME(vhangup), NAME(vmsplice), NAME(waitid),
+	NAME(setpriority), NAME(setrlimit), NAME(setsockopt), NAME(settimeofday), NAME(setxattr),
+	NAME(shmat), NAME(shmctl), NAME(shmdt), NAME(shmget), NAME(socket), NAME(socketpair),
+	NAME(swapoff), NAME(swapon), NAME(sync), NAME(syncfs), NAME(syslog), NAME(tgkill),
+	NAME(tkill), NAME(truncate), NAME(umount2), NAME(uname), NAME(unshare), NAME(userfaultfd),
+	NAME(utimensat), NAME(vhangup), NAME(vmsplice), NAME(wait4), NAME(waitid),
+	{ "fchmodat2", 452 }, /* newer than the headers of Debian 12 */
+#ifdef __NR_open /* x86_64's alone */
+	NAME(_sysctl), NAME(arch_prctl), NAME(chmod), NAME(chown), NAME(creat), NAME(create_module),
+	NAME(futimesat), NAME(get_kernel_syms), NAME(inotify_init), NAME(ioperm), NAME(iopl),
+	NAME(lchown), NAME(mknod), NAME(modify_ldt), NAME(open), NAME(query_module), NAME(sysfs),
+	NAME(uselib), NAME(ustat), NAME(utime), NAME(utimes),
+#endif
 };
 /* clang-format on */
 
@@ -153,10 +179,11 @@ struct coverage {
 static struct coverage coverage[SECCOMP_VARIANT_MAX][DOMAIN_MAX][NR_MAX];
 
 static const uint32_t domain_arch[] = {
-	[DOMAIN_X86_64] = AUDIT_ARCH_X86_64,
-	[DOMAIN_X32] = AUDIT_ARCH_X86_64,
+	[DOMAIN_NATIVE] = SIM_AARCH64 ? AUDIT_ARCH_AARCH64 : AUDIT_ARCH_X86_64,
+	[DOMAIN_HIGH] = SIM_AARCH64 ? AUDIT_ARCH_AARCH64 : AUDIT_ARCH_X86_64,
 	[DOMAIN_I386] = AUDIT_ARCH_I386,
-	[DOMAIN_AARCH64] = AUDIT_ARCH_AARCH64,
+	[DOMAIN_ARM] = AUDIT_ARCH_ARM,
+	[DOMAIN_OTHER] = SIM_AARCH64 ? AUDIT_ARCH_X86_64 : AUDIT_ARCH_AARCH64,
 };
 
 static uint32_t verdict_by_word(const char *word)
@@ -187,16 +214,26 @@ static bool parse_number(const char *word, char **ret_end, uint64_t *ret)
 
 static bool parse_call(const char *word, struct call_range *ret)
 {
-	struct call_range range = { .domain = DOMAIN_X86_64 };
+	static const struct {
+		const char *prefix;
+		enum domain domain;
+	} prefixes[] = {
+		{ "i386:", DOMAIN_I386 },
+		{ "arm:", DOMAIN_ARM },
+		{ SIM_AARCH64 ? "x86_64:" : "aarch64:", DOMAIN_OTHER },
+	};
+	struct call_range range = { .domain = DOMAIN_NATIVE };
 	uint64_t value;
 	char *end;
 
-	if (!strncmp(word, "i386:", 5)) {
-		range.domain = DOMAIN_I386;
-		word += 5;
-	} else if (!strncmp(word, "aarch64:", 8)) {
-		range.domain = DOMAIN_AARCH64;
-		word += 8;
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++) {
+		size_t len = strlen(prefixes[i].prefix);
+
+		if (!strncmp(word, prefixes[i].prefix, len)) {
+			range.domain = prefixes[i].domain;
+			word += len;
+			break;
+		}
 	}
 	if (parse_number(word, &end, &value)) {
 		range.first = range.last = (uint32_t)value;
@@ -204,8 +241,8 @@ static bool parse_call(const char *word, struct call_range *ret)
 			range.last = (uint32_t)value;
 		if (*end || range.last < range.first)
 			return false;
-		if (range.domain == DOMAIN_X86_64 && range.first >= X32_BIT)
-			range.domain = DOMAIN_X32;
+		if (range.domain == DOMAIN_NATIVE && range.first >= X32_BIT)
+			range.domain = DOMAIN_HIGH;
 		*ret = range;
 		return true;
 	}
@@ -358,7 +395,7 @@ static void try_args(const struct line *line, struct expectation *want, size_t a
 static void note_coverage(const struct line *line, enum seccomp_variant variant, enum domain domain,
 			  uint32_t nr)
 {
-	uint32_t index = domain == DOMAIN_X32 ? nr - X32_BIT : nr;
+	uint32_t index = domain == DOMAIN_HIGH ? nr - X32_BIT : nr;
 	struct coverage *cover;
 
 	if (index >= NR_MAX)
@@ -472,6 +509,11 @@ static void test_golden_tables(void)
 	run_file("tests/bpf/landlock.tests");
 	run_file("tests/bpf/landlock-no-unix.tests");
 	run_file("tests/bpf/landlock-old.tests");
+	run_file(SIM_FOLDER "/all.tests");
+	run_file(SIM_FOLDER "/namespaces.tests");
+	run_file(SIM_FOLDER "/landlock.tests");
+	run_file(SIM_FOLDER "/landlock-no-unix.tests");
+	run_file(SIM_FOLDER "/landlock-old.tests");
 	run_file("tests/bpf/commands.tests");
 	run_file("tests/bpf/signals.tests");
 	for (unsigned int v = 0; v < SECCOMP_VARIANT_MAX; v++) {
