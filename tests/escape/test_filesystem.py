@@ -519,7 +519,7 @@ for bits in (0o4000, 0o2000, 0o6000):
     attempt(lambda: os.fchmod(fd, bits | 0o755))
     libc.syscall(452, -100, (p + "fchmodat2").encode(), bits | 0o755, 0)
     attempt(lambda: make(p + "open", bits | 0o755))
-    libc.syscall(85, (p + "creat").encode(), bits | 0o755)
+    libc.creat((p + "creat").encode(), bits | 0o755)
     attempt(lambda: os.mknod(p + "mknod", stat.S_IFREG | bits | 0o755))
     try:
         fd = os.open(".", os.O_TMPFILE | os.O_RDWR, bits | 0o755)

@@ -552,7 +552,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 code = ctypes.create_string_buffer(struct.pack('HBBI', 6, 0, 0, 0x7fff0000))
 prog = struct.pack('HxxxxxxQ', 1, ctypes.addressof(code))
 assert libc.prctl(38, 1, 0, 0, 0) == 0
-fd = libc.syscall(317, 1, 8, prog)
+fd = libc.syscall(277 if os.uname().machine == 'aarch64' else 317, 1, 8, prog)
 assert fd >= 0, ctypes.get_errno()
 fcntl.fcntl(fd, fcntl.F_SETFD, 0)
 os.execv(sys.argv[1], sys.argv[1:])

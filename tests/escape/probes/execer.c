@@ -110,7 +110,7 @@ static long by_loader(void *arg)
 	char *const by_hand[] = { "ld", (char *)(uintptr_t)program, NULL };
 
 	(void)arg;
-	execve("/lib64/ld-linux-x86-64.so.2", by_hand, no_env);
+	execve(PROBE_LOADER, by_hand, no_env);
 	return -1;
 }
 

@@ -254,9 +254,11 @@ static const struct raw raws[] = {
 	{ "quotactl", SYS_quotactl, -1, -1, -1, -1 },
 	{ "quotactl-fd", 443, -1, -1, -1, -1 },
 	{ "syslog", SYS_syslog, 10, 0, 0, 0 },
+#ifdef SYS_iopl
 	{ "iopl", SYS_iopl, 4, 0, 0, 0 },
 	{ "ioperm", SYS_ioperm, -1, -1, -1, 0 },
 	{ "modify-ldt", SYS_modify_ldt, 0, 0, 0, 0 },
+#endif
 	{ "pivot-root", SYS_pivot_root, -1, -1, 0, 0 },
 	{ "move-mount", SYS_move_mount, -1, -1, -1, -1 },
 	{ "mount-setattr", 442, -1, -1, -1, -1 },
@@ -273,7 +275,7 @@ static const struct raw raws[] = {
 	{ "setdomainname", SYS_setdomainname, -1, -1, 0, 0 },
 	{ "fanotify-mark", SYS_fanotify_mark, -1, -1, -1, -1 },
 	{ "lsm-set-self-attr", 460, -1, -1, -1, -1 },
-	{ "lookup-dcookie", 212, -1, -1, -1, 0 },
+	{ "lookup-dcookie", SYS_lookup_dcookie, -1, -1, -1, 0 },
 	{ "migrate-pages", SYS_migrate_pages, 1, -1, -1, -1 },
 	{ "move-pages", SYS_move_pages, 1, -1, -1, -1 },
 	{ "pidfd-getfd", SYS_pidfd_getfd, -1, -1, -1, 0 },

@@ -32,6 +32,24 @@
 #define RENAME_EXCHANGE 2
 #endif
 
+/* The calls from before the *at() ones. Where they do not exist, what the C library makes of them.
+ */
+#ifdef SYS_chmod
+#define CHMOD(path, mode) syscall(SYS_chmod, path, mode)
+#define CHOWN(path, uid, gid) syscall(SYS_chown, path, uid, gid)
+#define LCHOWN(path, uid, gid) syscall(SYS_lchown, path, uid, gid)
+#define UTIME(path, times) syscall(SYS_utime, path, times)
+#define UTIMES(path, times) syscall(SYS_utimes, path, times)
+#define FUTIMESAT(fd, path, times) syscall(SYS_futimesat, fd, path, times)
+#else
+#define CHMOD(path, mode) syscall(SYS_fchmodat, AT_FDCWD, path, mode)
+#define CHOWN(path, uid, gid) syscall(SYS_fchownat, AT_FDCWD, path, uid, gid, 0)
+#define LCHOWN(path, uid, gid) syscall(SYS_fchownat, AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW)
+#define UTIME(path, times) utime(path, times)
+#define UTIMES(path, times) utimes(path, times)
+#define FUTIMESAT(fd, path, times) futimesat(fd, path, times)
+#endif
+
 static char shared[4096];
 static const char *in_path, *out_path;
 static volatile int stop;
@@ -42,15 +60,15 @@ static void all_rows(const char *path)
 	const struct timeval tv[2] = { { 1, 0 }, { 2, 0 } };
 	const struct utimbuf buf = { 1, 2 };
 
-	row("chmod", syscall(SYS_chmod, path, 0666));
+	row("chmod", CHMOD(path, 0666));
 	row("fchmodat", syscall(SYS_fchmodat, AT_FDCWD, path, 0666));
 	row("fchmodat2", syscall(452, AT_FDCWD, path, 0666, 0));
-	row("chown", syscall(SYS_chown, path, geteuid(), getegid()));
-	row("lchown", syscall(SYS_lchown, path, geteuid(), -1));
+	row("chown", CHOWN(path, geteuid(), getegid()));
+	row("lchown", LCHOWN(path, geteuid(), -1));
 	row("fchownat", syscall(SYS_fchownat, AT_FDCWD, path, -1, getegid(), 0));
-	row("utime", syscall(SYS_utime, path, &buf));
-	row("utimes", syscall(SYS_utimes, path, tv));
-	row("futimesat", syscall(SYS_futimesat, AT_FDCWD, path, tv));
+	row("utime", UTIME(path, &buf));
+	row("utimes", UTIMES(path, tv));
+	row("futimesat", FUTIMESAT(AT_FDCWD, path, tv));
 	row("utimensat", syscall(SYS_utimensat, AT_FDCWD, path, times, 0));
 	row("touch", syscall(SYS_utimensat, AT_FDCWD, path, NULL, 0));
 	row("touch-link", syscall(SYS_utimensat, AT_FDCWD, path, times, AT_SYMLINK_NOFOLLOW));
@@ -64,7 +82,7 @@ static void fd_rows(const char *path)
 	row("fchmod", syscall(SYS_fchmod, fd, 0666));
 	row("fchown", syscall(SYS_fchown, fd, geteuid(), getegid()));
 	row("futimens", syscall(SYS_utimensat, fd, NULL, times, 0));
-	row("futimesat-null", syscall(SYS_futimesat, fd, NULL, NULL));
+	row("futimesat-null", FUTIMESAT(fd, NULL, NULL));
 	row("fchmodat2-empty", syscall(452, fd, "", 0666, AT_EMPTY_PATH));
 	row("fchownat-empty", syscall(SYS_fchownat, pin, "", geteuid(), -1, AT_EMPTY_PATH));
 	row("utimensat-empty", syscall(SYS_utimensat, pin, "", times, AT_EMPTY_PATH));
@@ -76,34 +94,35 @@ static void fd_rows(const char *path)
 
 static void error_rows(const char *path)
 {
-	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	char *page =
+		mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	static char name[8192];
 	int fd;
 
-	munmap(page + 4096, 4096);
-	memset(page, 'x', 4096);
+	munmap(page + size, size);
+	memset(page, 'x', size);
 	memset(name, 'x', sizeof(name) - 1);
-	row("low", syscall(SYS_chmod, 1, 0666));
-	row("kernel", syscall(SYS_chmod, 0xffffffff81000000, 0666));
-	row("null", syscall(SYS_chmod, NULL, 0666));
-	row("hole", syscall(SYS_chmod, page + 4000, 0666));
-	row("times-hole", syscall(SYS_utimensat, AT_FDCWD, path, page + 4090, 0));
-	row("long", syscall(SYS_chmod, name, 0666));
-	row("empty", syscall(SYS_chmod, "", 0666));
-	row("missing", syscall(SYS_chmod, "no such file", 0666));
-	row("through-file", syscall(SYS_chmod, "/etc/passwd/x", 0666));
+	row("low", CHMOD(1, 0666));
+	row("kernel", CHMOD(0xffffffff81000000, 0666));
+	row("null", CHMOD(NULL, 0666));
+	row("hole", CHMOD(page + size - 96, 0666));
+	row("times-hole", syscall(SYS_utimensat, AT_FDCWD, path, page + size - 6, 0));
+	row("long", CHMOD(name, 0666));
+	row("empty", CHMOD("", 0666));
+	row("missing", CHMOD("no such file", 0666));
+	row("through-file", CHMOD("/etc/passwd/x", 0666));
 	row("bad-fd", syscall(SYS_fchmod, 999, 0666));
 	row("negative-fd", syscall(SYS_fchmod, -1, 0666));
 	row("bad-dir", syscall(SYS_fchmodat, 999, "x", 0666));
 	row("bad-flag", syscall(SYS_fchownat, AT_FDCWD, path, -1, -1, 0x2));
-	row("bad-time",
-	    syscall(SYS_utimes, path, ((struct timeval[2]){ { 1, 1000000 }, { 1, 0 } })));
-	row("set-uid", syscall(SYS_chmod, path, 04755));
-	row("set-gid", syscall(SYS_chmod, path, 02755));
-	row("other-uid", syscall(SYS_chown, path, geteuid() + 1, -1));
-	row("other-gid", syscall(SYS_chown, path, -1, getegid() + 1));
-	row("magic", syscall(SYS_chmod, "/proc/self/cwd", 0777));
-	row("device", syscall(SYS_chmod, "/dev/null", 0666));
+	row("bad-time", UTIMES(path, ((struct timeval[2]){ { 1, 1000000 }, { 1, 0 } })));
+	row("set-uid", CHMOD(path, 04755));
+	row("set-gid", CHMOD(path, 02755));
+	row("other-uid", CHOWN(path, geteuid() + 1, -1));
+	row("other-gid", CHOWN(path, -1, getegid() + 1));
+	row("magic", CHMOD("/proc/self/cwd", 0777));
+	row("device", CHMOD("/dev/null", 0666));
 	row("pipe", syscall(SYS_fchmod, 1, 0600));
 	snprintf(name, sizeof(name), "%s.gone", path);
 	fd = open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -171,8 +190,7 @@ static void race(const char *mode, long n)
 	pthread_create(&thread, NULL, flip, NULL);
 	for (long i = 0; i < n; i++) {
 		const char *p = *mode == 't' ? shared : path;
-		long r = i % 2 ? syscall(SYS_chmod, p, 0666)
-			       : syscall(SYS_utimensat, AT_FDCWD, p, times, 0);
+		long r = i % 2 ? CHMOD(p, 0666) : syscall(SYS_utimensat, AT_FDCWD, p, times, 0);
 
 		if (r == 0)
 			done++;
@@ -187,7 +205,7 @@ static void race(const char *mode, long n)
 static void *hammer(void *path)
 {
 	for (;;)
-		syscall(SYS_chmod, path, 0600);
+		CHMOD(path, 0600);
 	return NULL;
 }
 
@@ -210,7 +228,7 @@ static void storm(const char *path, long n)
 
 		if (pid == 0)
 			for (;;)
-				syscall(SYS_chmod, path, 0600);
+				CHMOD(path, 0600);
 		if (i % 4)
 			usleep((useconds_t)(i % 200));
 		kill(pid, SIGKILL);

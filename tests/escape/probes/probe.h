@@ -20,6 +20,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __aarch64__
+#define PROBE_LOADER "/lib/ld-linux-aarch64.so.1"
+#else
+#define PROBE_LOADER "/lib64/ld-linux-x86-64.so.2"
+#endif
+
 __attribute__((unused)) static const char *errno_name(int value)
 {
 	const char *name = strerrorname_np(value);

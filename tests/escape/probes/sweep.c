@@ -8,8 +8,11 @@
 #include "probe.h"
 
 static const int left_out[] = {
-	SYS_rt_sigreturn, SYS_pause, SYS_fork,	 SYS_vfork,   SYS_exit,
-	SYS_exit_group,	  SYS_sync,  SYS_setsid, SYS_vhangup, SYS_sched_yield,
+	SYS_rt_sigreturn, SYS_exit,    SYS_exit_group,	SYS_sync,
+	SYS_setsid,	  SYS_vhangup, SYS_sched_yield,
+#ifdef SYS_fork
+	SYS_pause,	  SYS_fork,    SYS_vfork,
+#endif
 };
 
 static int is_left_out(long nr)

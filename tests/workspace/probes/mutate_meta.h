@@ -65,19 +65,19 @@ static long op_utimes(void)
 {
 	const struct timeval tv[2] = { { 1000000000, 0 }, { 1000000000, 5 } };
 
-	return syscall(SYS_utimes, "file", tv);
+	return utimes("file", tv);
 }
 static long op_utime(void)
 {
 	const struct utimbuf buf = { 1000000000, 1000000000 };
 
-	return syscall(SYS_utime, "file", &buf);
+	return utime("file", &buf);
 }
 static long op_futimesat(void)
 {
 	const struct timeval tv[2] = { { 1000000000, 0 }, { 1000000000, 5 } };
 
-	return syscall(SYS_futimesat, AT_FDCWD, "file", tv);
+	return futimesat(AT_FDCWD, "file", tv);
 }
 
 static long set(const char *name, const char *attribute)
