@@ -8,10 +8,12 @@ GIT_FUZZ_SECONDS ?= 60
 SEED ?=
 N ?= 100000
 KILLS ?= 2000
+ARCH ?=
+KERNEL_ARCH ?=
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all run test test-user test-adapters test-programs test-kernels bench bench-update lint format fuzz fuzz-git soak wheel install clean help
+.PHONY: all cross run test test-user test-adapters test-programs test-kernels bench bench-update lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -19,6 +21,10 @@ all: $(BUILD)/build.ninja ## build the library and the command
 $(BUILD)/build.ninja:
 	@tools/install-deps.sh build
 	$(MESON_SETUP) $(BUILD)
+
+cross: ## build for another architecture, in build/ARCH (ARCH=aarch64)
+	@tools/install-deps.sh build cross
+	@tools/cross.sh $(or $(ARCH),aarch64)
 
 run: all ## install what the build needs, build, run a Python snippet in a sandbox, show the receipt
 	@tools/demo.sh $(BUILD)/cmd/cordon/cordon
@@ -40,9 +46,10 @@ test-programs: ## install 48 everyday programs (2 GB, into build/ what Debian la
 	@$(MAKE) --no-print-directory all
 	@tools/test-programs.sh
 
-test-kernels: ## boot Debian's kernels in QEMU and run the suites inside (not part of make test)
-	@tools/install-deps.sh build kernels
-	@$(MAKE) --no-print-directory all
+test-kernels: ## boot Debian's kernels in QEMU and run the suites inside (KERNEL_ARCH=aarch64: another architecture's)
+	@tools/install-deps.sh build kernels $(if $(filter aarch64,$(KERNEL_ARCH)),cross kernels-arm)
+	@case '$(KERNEL_ARCH)' in ''|$$(uname -m)) $(MAKE) --no-print-directory all ;; \
+		*) $(MAKE) --no-print-directory cross ARCH='$(KERNEL_ARCH)' ;; esac
 	@tools/test-kernels.sh
 
 bench: ## measure against bare processes and bubblewrap
@@ -78,9 +85,9 @@ soak: ## N runs of every kind (default 100000) with a census of leaks, then KILL
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
 
-wheel: ## build the Python package: build/python/dist/pycordon-*.whl
-	@tools/install-deps.sh build python
-	@tools/wheel.sh
+wheel: ## build the Python package: build/python/dist/pycordon-*.whl (ARCH=aarch64: build/python-aarch64/dist)
+	@tools/install-deps.sh build python $(if $(ARCH),cross)
+	@tools/wheel.sh $(ARCH)
 
 install: all ## install below PREFIX (default /usr/local), staged in DESTDIR if given
 	meson configure $(BUILD) -Dprefix=$(abspath $(PREFIX))

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Installs the Debian packages that a task needs, if any is missing, and says so first.
 #
-#	tools/install-deps.sh SET...      sets: build python lint test kernels gits fuzz bench light programs
+#	tools/install-deps.sh SET...      sets: build cross python lint test kernels kernels-arm gits fuzz bench light programs
 #	tools/install-deps.sh --list SET...
 #
 # Why each package is needed: docs/dependencies.md. Nothing is downloaded when all are there.
@@ -18,6 +18,8 @@ declare -A sets=(
 		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server
 		python3-pip busybox=busybox-static"
 	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"
+	[cross]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static debian-archive-keyring"
+	[kernels-arm]="qemu-system-arm qemu-user-static arch-test"
 	[gits]="dpkg-dev zlib1g-dev xz-utils debian-archive-keyring"
 	[fuzz]="clang-19 libclang-rt-19-dev"
 	[bench]="bubblewrap git sqlite3 procps"
