@@ -13,6 +13,7 @@
 # KERNEL_SUITES   files and directories of tests, for every case
 # KERNEL_MINUTES  per kernel; then the guest is switched off, which is a failure
 # KERNEL_SLOW     the factor for the tests' time ceilings
+# KERNEL_ARCH     x86_64 or aarch64; if it is not this machine's, the build of tools/cross.sh is tried
 # KERNEL_MIRROR   a Debian mirror, if apt on this machine does not know one
 # PYTEST_ARGS     handed to pytest
 set -uo pipefail
@@ -36,11 +37,30 @@ suites=${KERNEL_SUITES:-$default_suites}
 other_suites=${KERNEL_SUITES:-$group_suites}
 minutes=${KERNEL_MINUTES:-25}
 slow=${KERNEL_SLOW:-8}
+arch=${KERNEL_ARCH:-$(uname -m)}
+build=build/release base=$PWD/build/kernels wheels=build/python/dist
+if [ "$arch" != "$(uname -m)" ]; then
+	build=build/$arch base=$base-$arch wheels=build/python-$arch/dist
+fi
+case $arch in
+x86_64)
+	debian=amd64 console=ttyS0
+	machine=(qemu-system-x86_64 -machine pc -cpu max)
+	;;
+aarch64)
+	debian=arm64 console=ttyAMA0
+	# Checking pointers as real processors do would take most of the time.
+	machine=(qemu-system-aarch64 -machine virt -cpu "max,pauth-impdef=on")
+	;;
+*)
+	echo "test-kernels: unknown architecture '$arch' (known: x86_64, aarch64)" >&2
+	exit 1
+	;;
+esac
 # The kernel's default leaves Landlock out on some builds; this order is Debian's, without the
 # modules that need a policy.
-cmdline="console=ttyS0 panic=-1 quiet lsm=landlock,lockdown,yama,integrity,apparmor"
+cmdline="console=$console panic=-1 quiet lsm=landlock,lockdown,yama,integrity,apparmor"
 
-base=$PWD/build/kernels
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 guest_release=bookworm
 guest_packages=python3,python3-pytest,gcc,g++,libc6-dev,pkg-config,git,strace,procps,util-linux,kmod
@@ -55,7 +75,8 @@ failed() { echo "FAILED: $*"; failures=$((failures + 1)); }
 # --- packages, from an apt of our own: the machine's sources stay as they are ----------------------
 
 apt_options=(-q -o "Dir::Etc=$base/apt/etc" -o "Dir::State=$base/apt" -o "Dir::State::status=$base/apt/status"
-	-o "Dir::State::lists=$base/apt/lists" -o "Dir::Cache=$base/apt/cache" -o APT::Architecture=amd64
+	-o "Dir::State::lists=$base/apt/lists" -o "Dir::Cache=$base/apt/cache" -o "APT::Architecture=$debian"
+	-o "APT::Architectures=$debian"
 	-o APT::Sandbox::User= -o Acquire::Languages=none -o Acquire::Retries=3)
 
 mirror() {
@@ -97,12 +118,12 @@ prepare_apt() {
 kernel_package() {
 	local version
 	# A release's security archive has the newer one, as on a machine that is kept up to date.
-	version=$(apt-cache "${apt_options[@]}" madison linux-image-cloud-amd64 |
+	version=$(apt-cache "${apt_options[@]}" madison "linux-image-cloud-$debian" |
 		awk -F' *[|] *' -v release="$1" '{ split($3, at, /[ \/]/)
 			for (i in at) if (at[i] == release || at[i] == release "-security") print $2 }' |
 		sort -V | tail -n 1)
 	[ -n "$version" ] || return 1
-	depends "linux-image-cloud-amd64=$version" image
+	depends "linux-image-cloud-$debian=$version" image
 }
 
 # depends PACKAGE KIND: what of the same version it depends on, linux-KIND-[0-9]..., as NAME=VERSION
@@ -164,9 +185,14 @@ make_root_disk() {
 	want="$guest_release $guest_packages"
 	[ "$(cat "$base/root.packages" 2>/dev/null)" != "$want" ] || return 0
 	[ "$(id -u)" -eq 0 ] || sudo=(sudo)
-	say "making the guest's disk (Debian $guest_release)"
+	if [ "$debian" != "$(dpkg --print-architecture)" ] && ! arch-test "$debian" >/dev/null; then
+		echo "test-kernels: programs for $debian cannot run here, which making the disk takes:" \
+			"qemu-user-static must be registered with binfmt_misc" >&2
+		return 1
+	fi
+	say "making the guest's disk (Debian $guest_release, $debian)"
 	"${sudo[@]}" rm -rf "$tree"
-	"${sudo[@]}" mmdebstrap --quiet --variant=minbase --mode=root --include="$guest_packages" \
+	"${sudo[@]}" mmdebstrap --quiet --architectures="$debian" --variant=minbase --mode=root --include="$guest_packages" \
 		--aptopt='APT::Install-Recommends "false"' --dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		$guest_release "$tree" "deb [signed-by=$keyring] $(mirror) $guest_release main" || return 1
@@ -206,7 +232,22 @@ make_payload() {
 	local tree=$base/payload prefix name
 	rm -rf "$tree"
 	mkdir -p "$tree/cordon"
-	prefix=$(tools/stage.sh "$tree/cordon") || return 1
+	prefix=$(tools/stage.sh "$tree/cordon" "$build") || return 1
+	# The unit tests' programs: tests/kernels/test_units.py runs them.
+	case "$suites $other_suites" in
+	*test_units*)
+		mkdir "$tree/cordon/units"
+		for name in "$build"/tests/test_*; do
+			[ ! -f "$name" ] || "$arch-linux-gnu-strip" -o "$tree/cordon/units/${name##*/}" "$name" || return 1
+		done
+		;;
+	esac
+	case "$suites $other_suites" in
+	*test_wheel*)
+		mkdir "$tree/cordon/wheels"
+		cp "$wheels"/*.whl "$tree/cordon/wheels/" || return 1
+		;;
+	esac
 	for name in CASES="$cases" DELEGATED_SUITES="$suites" OTHER_SUITES="$other_suites" \
 		PYTEST_ARGS="${PYTEST_ARGS-}" SLOW="$slow" PREFIX="$prefix" MUST_WORK="${CORDON_MUST_WORK:-0}" SHELL_CASE="$1"; do
 		printf '%s=%q\n' "${name%%=*}" "${name#*=}"
@@ -225,8 +266,8 @@ boot() {
 	truncate -s 64M "$out"
 	# TMPDIR: where QEMU keeps what the guest writes to its root disk. Threads for the disks are made
 	# at once, because QEMU aborts if it cannot have one later, on a machine that is short of them.
-	TMPDIR=$base timeout --foreground --kill-after=10 $((minutes * 60)) qemu-system-x86_64 \
-		-accel tcg,thread=multi -machine pc -cpu max -smp 2 -m 2048 -nographic -no-reboot -nic none \
+	TMPDIR=$base timeout --foreground --kill-after=10 $((minutes * 60)) "${machine[@]}" \
+		-accel tcg,thread=multi -smp 2 -m 2048 -nographic -no-reboot -nic none \
 		-object main-loop,id=loop,thread-pool-min=8,thread-pool-max=8 \
 		-kernel "$dir/vmlinuz" -initrd "$dir/initramfs.cpio" -append "$cmdline" \
 		-drive "file=$base/root.img,format=raw,if=virtio,snapshot=on,cache=unsafe" \
@@ -323,7 +364,7 @@ main() {
 		return
 	fi
 	make_root_disk || die "the guest's disk could not be made"
-	[ -f build/release/build.ninja ] || die "build/release is missing; run make first"
+	[ -f "$build/build.ninja" ] || die "$build is missing; run make (or make cross ARCH=$arch) first"
 	case ${1-} in
 	'') run_all ;;
 	shell) shell ;;

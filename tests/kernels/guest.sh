@@ -107,7 +107,8 @@ in_case() {
 		"${wrapper[@]}" env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" \
 		PYTHONDONTWRITEBYTECODE=1 CORDON="$here/install$PREFIX/bin/cordon" \
 		CORDON_FAULT=$here/cordon-fault CORDON_PREFIX="$here/install$PREFIX" \
-		CORDON_SOURCE=$here/src CORDON_MUST_WORK="$MUST_WORK" CORDON_TEST_SLOW="$SLOW" \
+		CORDON_SOURCE=$here/src CORDON_UNITS=$here/units CORDON_WHEELS=$here/wheels \
+		CORDON_MUST_WORK="$MUST_WORK" CORDON_TEST_SLOW="$SLOW" \
 		CORDON_TEST_WHO="${name%%-*}" CORDON_TEST_CGROUP="${name#*-}" "$@"
 }
 
