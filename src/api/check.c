@@ -137,8 +137,11 @@ static bool apparmor_restricts(void)
 	return is_on;
 }
 
-static const char *userns_remedy(const struct cordon_error *err)
+static const char *userns_remedy(struct cordon_check *c, const struct cordon_error *err)
 {
+	/* What has nothing to do with namespaces has a remedy of its own. */
+	if (err->stage < STAGE_USERNS || err->stage > STAGE_NET)
+		return hint_text(c, err);
 	if (err->sys_errno == ENOSPC || err->sys_errno == EUSERS)
 		return "raise the sysctls user.max_user_namespaces and user.max_*_namespaces";
 	if (geteuid() != 0 && apparmor_restricts())
@@ -174,7 +177,7 @@ static void add_namespaces(struct cordon_check *c, const struct trial *trial)
 		else
 			add(c, layers[i].name, "no",
 			    is_cause ? error_text(c, &trial->error) : layers[i].detail,
-			    is_cause ? userns_remedy(&trial->error) : NULL);
+			    is_cause ? userns_remedy(c, &trial->error) : NULL);
 	}
 }
 
@@ -182,6 +185,11 @@ static void add_landlock(struct cordon_check *c, const struct probe_machine *m)
 {
 	const char *detail = arena_printf(&c->arena, "ABI %d", m->landlock_abi);
 
+	if (m->landlock_abi == -EPERM || m->landlock_abi == -EACCES) {
+		add(c, "landlock", "no", "something around Cordon refuses it",
+		    "a filter or a security module has to allow the landlock_* system calls");
+		return;
+	}
 	if (m->landlock_abi < 1) {
 		add(c, "landlock", "no", "the kernel does not offer it",
 		    "Linux 5.13 or newer with Landlock enabled: boot with lsm=landlock,... or "
@@ -364,7 +372,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 	add_gaps(c);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),
-	    namespaces.worked ? NULL : userns_remedy(&namespaces.error));
+	    namespaces.worked ? NULL : userns_remedy(c, &namespaces.error));
 	add_landlock_level(c, &landlock, &launcher->machine);
 	*ret = c;
 	return 0;

@@ -68,11 +68,11 @@ void limit_caps(struct init *in, int namespaces)
 	long r;
 
 	/*
-	 * A second fence: the filter refuses every keyring call anyway. A filter around us may
-	 * refuse this one, and a user's quota of keys is small.
+	 * A second fence: the filter refuses every keyring call anyway. A filter or a security
+	 * module around us may refuse this one, and a user's quota of keys is small.
 	 */
 	r = raw2(__NR_keyctl, KEYCTL_JOIN_SESSION_KEYRING, 0);
-	if (r < 0 && r != -ENOSYS && r != -EPERM && r != -EDQUOT)
+	if (r < 0 && r != -ENOSYS && r != -EPERM && r != -EACCES && r != -EDQUOT)
 		fail(in, STAGE_CAPS, STEP_CAPS_KEYRING, r);
 	r = drop_bounding();
 	if (r < 0 && (must || r != -EPERM))

@@ -2,6 +2,7 @@
 /* The launcher: prepared once for any number of runs. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/close_range.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -83,6 +84,33 @@ static int init_program_fd(struct cordon_error *err)
 	return launcher_program_fd("cordon-init", cordon_init_image, cordon_init_image_len, err);
 }
 
+void hint_if_refused(struct cordon_error *err)
+{
+	if (!err || err->hint[0] || err->code != CORDON_E_SYSTEM)
+		return;
+	if (err->sys_errno == EPERM || err->sys_errno == EACCES || err->sys_errno == ENOSYS)
+		cordon_err_hint(err, "%s", HINT_REFUSED);
+}
+
+/*
+ * The newest of what is always needed, asked for with a range that is empty. Without this an older
+ * kernel would be noticed in the child only, where nobody can say what helps.
+ */
+static int check_kernel(struct cordon_error *err)
+{
+	int r = sys_close_range(~0u, ~0u, CLOSE_RANGE_CLOEXEC);
+
+	if (r >= 0)
+		return 0;
+	if (r == -EINVAL || r == -ENOSYS) {
+		r = cordon_err(err, CORDON_E_SYSTEM, 0,
+			       "this kernel is too old: it cannot keep descriptors from a command");
+		cordon_err_hint(err, "Linux 5.13 or newer is needed");
+		return r;
+	}
+	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot use close_range");
+}
+
 int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 {
 	struct cordon_launcher *l = calloc(1, sizeof(*l));
@@ -90,10 +118,13 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 
 	if (!l)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	l->self_fd = l->idmap_fd = l->gateway_fd = -1;
+	l->init_fd = l->self_fd = l->idmap_fd = l->gateway_fd = -1;
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
 	pthread_mutex_init(&l->lock, NULL);
+	r = check_kernel(err);
+	if (r < 0)
+		goto fail;
 	l->init_fd = init_program_fd(err);
 	if (l->init_fd < 0) {
 		r = l->init_fd;
@@ -103,7 +134,6 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	if (l->self_fd < 0) {
 		r = cordon_err(err, CORDON_E_SYSTEM, -l->self_fd,
 			       "cannot open a pidfd of this process");
-		cordon_err_hint(err, "Linux 5.13 or newer is needed");
 		goto fail;
 	}
 	probe_machine(&l->machine);
@@ -115,6 +145,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	*ret = l;
 	return 0;
 fail:
+	hint_if_refused(err);
 	cordon_launcher_free(l);
 	return r;
 }

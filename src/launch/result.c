@@ -70,6 +70,8 @@ static const char *stage_hint(const struct control_report *rep)
 			       "system calls already or forbids it; run without --net-allow";
 		return "'cordon check' says what this machine offers";
 	case STAGE_LANDLOCK:
+		if (rep->sys_errno == EPERM || rep->sys_errno == EACCES)
+			return HINT_REFUSED;
 		return "the kernel must have Landlock enabled (boot with lsm=landlock,...); see "
 		       "'cordon check'";
 	case STAGE_LIMITS:
@@ -78,8 +80,12 @@ static const char *stage_hint(const struct control_report *rep)
 			       "outside of a delegated group";
 		if (rep->op == STEP_LIMITS_BASELINE)
 			return "is the machine out of memory or open files?";
+		if (rep->sys_errno == EACCES || rep->sys_errno == ENOSYS)
+			return HINT_REFUSED;
 		return "the limit is above what the caller itself may have; see 'ulimit -aH'";
 	default:
+		if (rep->sys_errno == EPERM || rep->sys_errno == EACCES || rep->sys_errno == ENOSYS)
+			return HINT_REFUSED;
 		return "'cordon check' says what this machine offers";
 	}
 }

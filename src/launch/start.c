@@ -611,6 +611,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	if (r < 0) {
 		run->over = 1;
 		cordon_run_free(run);
+		hint_if_refused(err);
 		return r;
 	}
 	*ret = run;

@@ -93,6 +93,11 @@ int sys_pidfd_open(pid_t pid)
 	RET((int)syscall(SYS_pidfd_open, pid, 0));
 }
 
+int sys_close_range(unsigned first, unsigned last, unsigned flags)
+{
+	RET((int)syscall(SYS_close_range, first, last, flags));
+}
+
 int sys_pidfd_send_signal(int pid_fd, int signal)
 {
 	RET((int)syscall(SYS_pidfd_send_signal, pid_fd, signal, NULL, 0));

@@ -19,6 +19,7 @@ int sys_memfd_create(const char *name, unsigned flags);
 ssize_t sys_write(int fd, const void *data, size_t len);
 int sys_fcntl(int fd, int cmd, int arg);
 int sys_pidfd_open(pid_t pid);
+int sys_close_range(unsigned first, unsigned last, unsigned flags);
 int sys_pidfd_send_signal(int pid_fd, int signal);
 int sys_socketpair(int fds[2]);
 int sys_socket(int domain, int type, int protocol);
