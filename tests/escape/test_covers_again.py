@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from conftest import IS_ROOT, ceiling, unavailable
+from conftest import IS_ROOT, ceiling, rounds, unavailable
 
 PYTHON = ["/usr/bin/python3", "-I", "-c"]
 ORIGIN = "https://git.example/bare.git"
@@ -138,7 +138,7 @@ def replace(me, repo, text):
 def test_many_replacements(me, repo):
     text = (repo / "config").read_text()
     asking = Asking(me)
-    for i in range(300):
+    for i in range(rounds(300)):
         replace(me, repo, text + f"[user]\n\tname = n{i}\n")
         if i % 50 == 0:
             asking.check()
@@ -410,7 +410,7 @@ def test_a_guest_that_ends_in_the_same_moment(me, repo):
     """Whatever the moment was: what git would obey is not there when the run is over, and it is told."""
     text = (repo / "config").read_text()
     won = 0
-    for i in range(12):
+    for i in range(rounds(12)):
         (me.work / "ready").unlink(missing_ok=True)
         run = start(me, LAST)
         good = text + f"[user]\n\tname = n{i}\n"

@@ -11,7 +11,8 @@ import time
 
 import pytest
 
-from conftest import control, expect, kernel_has, rows
+from conftest import control, expect, rows
+from differences import kernel_lacks
 
 LOOK = "stat access readlink statfs getxattr listxattr open-path inotify chdir".split()
 READ = "list read read-link lock lease".split()
@@ -22,8 +23,7 @@ CHANGE = (
     "dir-chmod dir-utime"
 ).split()
 
-# What older kernels do not have: fchmodat2 came with 6.6.
-TOO_NEW = [] if kernel_has(452) else ["fchmodat2", "empty-chmod"]
+TOO_NEW = ["fchmodat2", "empty-chmod"] if kernel_lacks("fchmodat2") else []
 
 
 def tree(me, path):

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+import differences
+
 HERE = pathlib.Path(__file__).resolve().parent.parent.parent
 # The suites run from a staged copy, which lacks the top of the tree; the checkout may be closed.
 SOURCE = pathlib.Path(os.environ.get("CORDON_SOURCE", HERE))
@@ -204,3 +206,15 @@ def test_every_escape_suite_backs_a_promise():
     page = text_of("docs/threat-model.md")
     suites = [p.relative_to(ROOT).as_posix() for p in ROOT.glob("tests/escape/test_*.py")]
     assert [s for s in suites if f"`{s}`" not in page] == []
+
+
+def test_differences_between_kernels():
+    """Every row of the table is used by a test, every use has a row, and no test looks at a version."""
+    used = set()
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        if path.name in ("differences.py", "test_docs.py") or "adapters" in path.parts:
+            continue
+        text = path.read_text(encoding="utf-8")
+        used |= set(re.findall(r'kernel_lacks\("([^"]+)"\)', text))
+        assert "uname().release" not in text and "platform.release" not in text, path
+    assert used == set(differences.table()) and used

@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from conftest import ceiling, settles, survivors
+from conftest import ceiling, rounds, settles, survivors
 
-RUNS = int(os.environ.get("CORDON_TEST_RUNS", "80"))
+RUNS = int(os.environ.get("CORDON_TEST_RUNS") or rounds(80))
 SEED = int(os.environ.get("CORDON_TEST_SEED", str(random.randrange(1 << 32))))
 BOUND = ceiling(60)  # what ends at all does so in a second or two
 

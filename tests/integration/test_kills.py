@@ -16,9 +16,9 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, unavailable
+from conftest import ROOT, rounds, unavailable
 
-KILLS = int(os.environ.get("CORDON_KILLS") or 120)
+KILLS = int(os.environ.get("CORDON_KILLS") or max(rounds(120), 40))
 EVERY = 1000  # so many kills reach every boundary; fewer are spread evenly over all of them
 PREFIX = pathlib.Path(os.environ.get("CORDON_PREFIX", "/nonexistent"))
 BAD = ("survived", "held", "marked", "litter")

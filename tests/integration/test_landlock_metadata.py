@@ -10,6 +10,7 @@ import time
 import pytest
 
 from conftest import ceiling, control, expect, rows
+from differences import kernel_lacks
 
 LEVEL = "landlock"
 TIMES = {"utime", "utimes", "futimesat", "utimensat", "touch", "touch-link"}
@@ -19,8 +20,8 @@ FDS = dict.fromkeys(
     "allowed",
 )
 DENIED = "denied:EPERM"
-# Kernels before 6.6 have no fchmodat2; what the broker answers does not depend on it.
-NEW_CALLS = ("fchmodat2", "fchmodat2-empty")
+# What the broker answers does not depend on the kernel; the control does.
+TOO_NEW = ("fchmodat2", "fchmodat2-empty") if kernel_lacks("fchmodat2") else ()
 
 
 def look(path):
@@ -42,20 +43,12 @@ def probe(me, probes, *args, opts=(), **kw):
     return me.run(grants, [binary, *args], LEVEL, **kw)
 
 
-def kernel():
-    return tuple(int(n) for n in os.uname().release.split(".")[:2])
-
-
-def old_kernel():
-    return kernel() < (6, 6)
-
-
 # --- every call ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode,table", [("all", ALL), ("fds", FDS)])
 def test_inside_a_write_grant(me, probes, grant, mode, table):
-    control(rows(me.outside([probes["metadata"], mode, grant / "file"]).stdout), table, NEW_CALLS if old_kernel() else ())
+    control(rows(me.outside([probes["metadata"], mode, grant / "file"]).stdout), table, TOO_NEW)
     os.chmod(grant / "file", 0o644)
     done = probe(me, probes, mode, grant / "file", opts=["-w", grant])
     expect(rows(done.stdout), table)
@@ -76,7 +69,7 @@ def test_signals_meanwhile(me, probes, grant, restart):
     assert (got["signals"], got["wrong"]) == ("some", "0"), done
     if restart:
         assert got["interrupted"] == "0"
-    if kernel() >= (5, 19):  # SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+    if not kernel_lacks("wait-killable"):
         assert got["undone"] == "0"
 
 
@@ -91,7 +84,7 @@ def test_elsewhere(me, probes, grant, mode, table, where):
         "ungranted": ["-w", grant],
         "file beside a file grant": ["-r", grant, "-w", me.write(me.mkdir("one") / "file")],
     }[where]
-    control(rows(me.outside([probes["metadata"], mode, target]).stdout), table, NEW_CALLS if old_kernel() else ())
+    control(rows(me.outside([probes["metadata"], mode, target]).stdout), table, TOO_NEW)
     os.chmod(target, 0o640)
     before = look(target)
     done = probe(me, probes, mode, target, opts=opts)

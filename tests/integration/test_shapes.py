@@ -121,6 +121,9 @@ PLACES = {
     "no /dev/shm": "mkdir /mnt/dev && for n in null zero full random urandom tty; do : > /mnt/dev/$n && "
     "mount --bind /dev/$n /mnt/dev/$n || exit; done && mount --rbind /mnt/dev /dev",
     "no control groups": "umount -l /sys/fs/cgroup && ! ls /sys/fs/cgroup/*",
+    # As systemd's hybrid layout has it: the second version beside directories of the first one's controllers.
+    "hybrid control groups": "mount -t tmpfs tmpfs /sys/fs/cgroup && cd /sys/fs/cgroup && mkdir unified memory pids systemd "
+    "&& mount -t cgroup2 cgroup2 unified && cd - > /dev/null",
     "no /sys": "mount -t tmpfs -o ro tmpfs /sys",
     "no /run": "mount -t tmpfs -o ro tmpfs /run",
 }

@@ -17,6 +17,8 @@ import time
 
 import pytest
 
+from conftest import rounds
+
 MIB = 1 << 20
 TIME = ["-t", "100s"]
 
@@ -325,7 +327,7 @@ while True:
 
 
 def test_nothing_is_left(me, level, home):
-    for i in range(50):
+    for i in range(rounds(50)):
         done = me.run([*TIME, "-m", "64M"], ["/bin/sh", "-c", f"exit {i}"], level, timeout=300)
         assert done.returncode == i, done
     assert groups(home) == []

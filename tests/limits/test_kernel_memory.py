@@ -8,7 +8,8 @@ import pathlib
 import subprocess
 
 import pytest
-from conftest import IS_ROOT, landlock_abi, unavailable
+from conftest import IS_ROOT, unavailable
+from differences import kernel_lacks
 
 AIO = pathlib.Path("/proc/sys/fs/aio-nr")
 SURPLUS = pathlib.Path("/proc/sys/vm/nr_overcommit_hugepages")
@@ -59,7 +60,7 @@ def has_watch(me, level):
 
 
 def needs_port_rules():
-    if landlock_abi() < 4:
+    if kernel_lacks("landlock-tcp"):
         unavailable("rules for ports need Landlock ABI 4 (Linux 6.7)")
 
 
