@@ -4,9 +4,10 @@
 # as an ordinary user, those of the Python package too. Ends with one line "N passed, N failed, N
 # skipped".
 #
-#	tools/test.sh [STEP...]     steps: gcc clang asan root user python programs (default: all)
+#	tools/test.sh [STEP...]     steps: gcc clang asan root user python programs (default: all), kernels
 #
-# CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). PYTEST_ARGS is
+# CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). CORDON_KERNELS=1: the
+# step `kernels`, too, another kernel in a guest (`tools/test-kernels.sh short`). PYTEST_ARGS is
 # handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
@@ -172,6 +173,35 @@ programs_suite() {
 	collect_pytest $? programs tests/programs -m light
 }
 
+# Another kernel, in a guest that takes what is left of the processors while the programs, the Python package
+# and the adapters are tested: those use one of them at a time, and measure nothing.
+kernels_pid=
+kernels_start() {
+	rm -rf build/kernels/results
+	# A user alone: what only root can prepare is skipped there.
+	(tools/install-deps.sh kernels && CORDON_MUST_WORK=0 KERNEL_JOBS=${KERNEL_JOBS:-1} \
+		exec chrt --idle 0 nice -n 19 tools/test-kernels.sh short) >"$results/kernels.log" 2>&1 &
+	kernels_pid=$!
+}
+
+kernels_end() {
+	local status=0 xml name
+	say "another kernel"
+	wait "$kernels_pid" || status=$?
+	kernels_pid=
+	cat "$results/kernels.log"
+	for xml in build/kernels/results/*/*.xml; do
+		[ -f "$xml" ] || continue
+		name=$(basename "${xml%/*}")
+		cp "$xml" "$results/kernel-$name-$(basename "$xml")"
+	done
+	if ! compgen -G "$results/kernel-*.xml" >/dev/null; then
+		failed "no test results of another kernel"
+	elif [ $status -ne 0 ] && ! grep -qE '<(failure|error)' "$results"/kernel-*.xml; then
+		failed "the other kernel ended with status $status"
+	fi
+}
+
 wants() { [ ${#steps[@]} -eq 0 ] || [[ " ${steps[*]} " == *" $1 "* ]]; }
 steps=("$@")
 
@@ -195,7 +225,7 @@ if wants asan; then
 fi
 
 scratch=$(mktemp -d /tmp/cordon-test.XXXXXX)
-trap 'rm -rf "$scratch"' EXIT
+trap '[ -z "$kernels_pid" ] || kill "$kernels_pid"; rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
 prefix=
 
@@ -232,6 +262,9 @@ elif wants user; then
 	echo "Not root: the parts that need root were skipped."
 fi
 
+if [[ " ${steps[*]} " == *" kernels "* ]] || { [ ${#steps[@]} -eq 0 ] && [ -n "${CORDON_KERNELS-}" ]; }; then
+	kernels_start
+fi
 if [ -n "$prefix" ] && wants programs; then
 	programs_suite
 fi
@@ -250,6 +283,8 @@ if [ -n "${CORDON_ADAPTERS-}" ] && [ ${#steps[@]} -eq 0 ]; then
 		failed "the adapters ended with status $status"
 	fi
 fi
+
+[ -z "$kernels_pid" ] || kernels_end
 
 say "results"
 /usr/bin/python3 tools/summarise.py "$results" "$failures"

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # PID 1 of a guest: prepares the machine, runs the suites once for every case, hands the results
-# back on a disk and switches the machine off. What to run is in /srv/cordon/run.env, written by
-# tools/test-kernels.sh.
+# back on a disk and switches the machine off. What to run is in /srv/cordon/run.env and
+# /srv/cordon/part.N, written by tools/test-kernels.sh.
 #
 # A case is WHO-PLACE: root or user, in a control group that is
 #	delegated	the caller's own, as below a systemd user manager (or a service with Delegate=)
@@ -107,7 +107,8 @@ in_case() {
 		"${wrapper[@]}" env -i PATH="$PATH" HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" \
 		PYTHONDONTWRITEBYTECODE=1 CORDON="$here/install$PREFIX/bin/cordon" \
 		CORDON_FAULT=$here/cordon-fault CORDON_PREFIX="$here/install$PREFIX" \
-		CORDON_SOURCE=$here/src CORDON_UNITS=$here/units CORDON_WHEELS=$here/wheels \
+		CORDON_SOURCE=$here/src CORDON_TEST_PROBES=$here/probes CORDON_UNITS=$here/units \
+		CORDON_WHEELS=$here/wheels \
 		CORDON_MUST_WORK="$MUST_WORK" CORDON_TEST_SLOW="$SLOW" \
 		CORDON_TEST_WHO="${name%%-*}" CORDON_TEST_CGROUP="${name#*-}" "$@"
 }
@@ -126,10 +127,14 @@ run_case() {
 	*-delegated) suites=$DELEGATED_SUITES ;;
 	*) suites=$OTHER_SUITES ;;
 	esac
+	if [ -z "$suites" ]; then
+		echo empty >"$results/$name.status"
+		return
+	fi
 	describe "$name"
 	# shellcheck disable=SC2086 # lists of words
-	in_case "$name" /usr/bin/python3 -m pytest -v -rs --color=no -p no:cacheprovider --durations=8 \
-		--junitxml="/home/$name/results/out.xml" $PYTEST_ARGS $suites || status=$?
+	in_case "$name" /usr/bin/python3 -m pytest -v -rs --color=no -p no:cacheprovider -p tests.kernels.at_once --durations=20 \
+		--junitxml="/home/$name/results/out.xml" -m "$MARKS" $PYTEST_ARGS $suites || status=$?
 	echo "== case $name: status $status, $((SECONDS - start)) s"
 	cp "/home/$name/results/out.xml" "$results/$name.xml"
 	echo $status >"$results/$name.status"
@@ -139,6 +144,12 @@ run_case() {
 }
 
 prepare_machine
+# shellcheck source=/dev/null
+. "$here/part.$(sed -n 's/.*cordon\.part=\([0-9]*\).*/\1/p' /proc/cmdline)"
+if grep -q cordon.too_old /proc/cmdline; then
+	DELEGATED_SUITES=tests/kernels/test_too_old.py
+	OTHER_SUITES=$DELEGATED_SUITES
+fi
 mount -t securityfs securityfs /sys/kernel/security
 prepare_cgroups || echo "guest: the control groups could not be set up"
 if [ -n "$SHELL_CASE" ]; then
