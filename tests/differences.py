@@ -12,10 +12,12 @@ import os
 import pathlib
 import re
 import socket
+import struct
+import subprocess
 
 _HERE = pathlib.Path(__file__).resolve().parent.parent
 _PAGE = pathlib.Path(os.environ.get("CORDON_SOURCE", _HERE)) / "docs" / "kernel-features.md"
-_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (Landlock ABI|system call|socket|root handle|listener flags) ([^|]+?) \| ", re.M)
+_ROW = re.compile(r"^\| `([a-z0-9-]+)` \| (Landlock ABI|system call|socket|root handle|listener flags|idmapped) ([^|]+?) \| ", re.M)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -45,12 +47,32 @@ def _has_root(number):
     return _answer(304, int(number), handle, os.O_RDONLY) != errno.EBADF
 
 
+def _has_idmap(kind):
+    """A mount of this kind that is nowhere to be seen, with the ids of another user namespace. For root only."""
+    source = _libc.syscall(430, kind.encode(), 1)  # fsopen
+    _libc.syscall(431, source, 6, None, None, 0)  # fsconfig: create
+    mount = _libc.syscall(432, source, 1, 0)  # fsmount
+    with subprocess.Popen(["unshare", "--user", "--map-root-user", "cat"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdin.write(b"there\n")
+        other.stdin.flush()
+        other.stdout.readline()  # it has its namespace and ids by now
+        ids = os.open(f"/proc/{other.pid}/ns/user", os.O_RDONLY)
+        attributes = struct.pack("QQQQ", 0x100000, 0, 0, ids)  # MOUNT_ATTR_IDMAP
+        answer = _answer(442, mount, b"", 0x1000, attributes, len(attributes))
+        other.stdin.close()
+    for fd in (ids, mount, source):
+        os.close(fd)
+    assert answer in (0, errno.EINVAL), os.strerror(answer)
+    return answer == 0
+
+
 _ASK = {
     "Landlock ABI": lambda what: landlock_abi() >= int(what),
     # With arguments that no call takes: where it exists, it says so in another way.
     "system call": lambda what: _answer(int(what), -1, None, -1, -1, -1, -1) != errno.ENOSYS,
     "socket": _has_socket,
     "root handle": _has_root,
+    "idmapped": _has_idmap,
     # Without a filter: an unknown flag is refused before that is noticed.
     "listener flags": lambda what: _answer(317, 1, int(what), None) == errno.EFAULT,
 }
