@@ -355,12 +355,12 @@ void result_uncovered_error(const struct plan *plan, const struct control_report
 void result_stage_error(const struct plan *plan, const struct control_report *report,
 			struct cordon_error *err);
 uint64_t clock_ns(void);
-/* A sealed memory file with a program of ours. */
 #define HINT_REFUSED                                                                               \
 	"something around Cordon refuses the system call: a filter of a container or a service, "  \
 	"or a security module"
-/* The remedy where a system call was refused and nobody knew a better one. */
+/* The remedy where a system call was refused and no better one is known. */
 void hint_if_refused(struct cordon_error *err);
+/* A sealed memory file with a program of ours. */
 int launcher_program_fd(const char *name, const void *image, size_t len, struct cordon_error *err);
 /* publish.c: opens the host's side of what the plan publishes; how many sockets, or an error. */
 int publish_listen(struct cordon_run *run, int *ret_fds, struct cordon_error *err);

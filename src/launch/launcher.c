@@ -94,7 +94,7 @@ void hint_if_refused(struct cordon_error *err)
 
 /*
  * The newest of what is always needed, asked for with a range that is empty. Without this an older
- * kernel would be noticed in the child only, where nobody can say what helps.
+ * kernel would be noticed in the child only, which cannot say what helps.
  */
 static int check_kernel(struct cordon_error *err)
 {
