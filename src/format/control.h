@@ -25,9 +25,9 @@
 #define INIT_ROLE_NAMESPACES 'n' /* unshares the other namespaces, then waits for its plan */
 /* The second letter: the supervisor will send a whole plan and then sleep (init/stage_net.c). */
 #define INIT_PLAN_AT_ONCE '1'
-#define INIT_ROLE_LANDLOCK 'l'	 /* waits for its plan */
-#define INIT_ROLE_KEEPER 'h'	 /* keeps its user namespace alive until the socket closes */
-#define INIT_ROLE_JANITOR 'j'	 /* removes what a killed supervisor leaves (janitor.h) */
+#define INIT_ROLE_LANDLOCK 'l' /* waits for its plan */
+#define INIT_ROLE_KEEPER 'h'   /* keeps its user namespace alive until the socket closes */
+#define INIT_ROLE_JANITOR 'j'  /* removes what a killed supervisor leaves (janitor.h) */
 
 enum control_order_type {
 	/* fds: plan memfd, stdin, stdout, stderr (with CONTROL_NO_STDIO none of them, or stderr

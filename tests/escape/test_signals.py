@@ -20,6 +20,8 @@ SENDERS = """
 import ctypes, os, signal, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 KILL, TKILL, TGKILL, QUEUE, TGQUEUE, PIDFD = 62, 200, 234, 129, 297, 424
+if os.uname().machine == "aarch64":
+    KILL, TKILL, TGKILL, QUEUE, TGQUEUE = 129, 130, 131, 138, 240
 info = (ctypes.c_int * 32)()
 info[0], info[2] = signal.SIGURG, -1  # si_signo, si_code = SI_QUEUE
 
