@@ -16,6 +16,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "arch/arch.h"
+
 /* Below a home: a directory in PATH, and what its programs need. */
 static const struct {
 	const char *dir;
@@ -39,7 +41,7 @@ static const struct {
 } kinds[] = {
 	{ { "conda-meta", "bin/python" },
 	  { "bin", "condabin", "conda-meta", "lib", "libexec", "sbin", "include", "share", "ssl",
-	    "compiler_compat", "x86_64-conda-linux-gnu", "envs" } },
+	    "compiler_compat", ARCH_NAME "-conda-linux-gnu", "envs" } },
 	/* pyenv, rbenv, jenv */
 	{ { "shims", "versions" },
 	  { "shims", "versions", "bin", "libexec", "plugins", "pyenv.d", "rbenv.d",
