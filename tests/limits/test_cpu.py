@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import ceiling
 from meter import cpu_seconds, is_inits, tree, wait_for, with_time_left
 
 WAYS = ["one", "four", "session", "forking", "turns"]
@@ -176,7 +177,8 @@ def test_cpu_time(me, level, probes, how):
 
 
 def test_cpu_time_is_not_wall_time(me, level):
-    got = me.receipt(["--cpu-time", "150ms"], ["sleep", "0.4"], level)
+    limit = ceiling(150)
+    got = me.receipt(["--cpu-time", f"{int(limit)}ms"], ["sleep", str(limit / 1000 + 0.25)], level)
     assert (got["kind"], got["exit_code"]) == ("exited", 0), got
 
 
