@@ -8,6 +8,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import ceiling
 from meter import MIB, inits, tasks, tree, wait_for
 
 USAGE = {
@@ -119,7 +120,7 @@ def test_cpu_of_sleepers(me, level):
 @pytest.mark.parametrize("opts", [[], ["-m", "1G"]], ids=["no limit", "-m"])
 def test_peak_memory_of_a_tree(me, probes, opts):
     """4 x 40 MiB at the same time."""
-    got = me.receipt([*opts, "-r", probes["eat"]], [probes["eat"], "writers", "160", "300"], "namespaces")
+    got = me.receipt([*opts, "-r", probes["eat"]], [probes["eat"], "writers", "160", int(ceiling(300))], "namespaces")
     assert 150 * MIB <= got["usage"]["max_memory_bytes"] < 400 * MIB, got["usage"]
 
 
