@@ -13,7 +13,7 @@
  * CPU time is that of the whole tree: this program is the subreaper of what a command leaves
  * behind and collects it off the clock, before the next contender starts.
  *
- * This program links the inside of the library, for inits made ahead (launch/park.c).
+ * This program links the inside of the library, for plans without a run.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ struct bench {
 
 static char true_path[] = "/bin/true";
 static char *payload[] = { true_path, NULL };
-static struct parked parked = { SPAWNED_INIT, NULL };
+static struct cordon_pool *pool;
 
 static char process_state(pid_t pid)
 {
@@ -72,20 +72,54 @@ static char process_state(pid_t pid)
 	return paren ? paren[2] : '?';
 }
 
+/* The only child that this process has: all others were collected. */
+static pid_t only_child(void)
+{
+	char path[64], text[64] = "";
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", (int)getpid());
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		die("%s: %m", path);
+	close(fd);
+	return (pid_t)strtol(text, NULL, 10);
+}
+
 /* Makes an init and waits until it is idle. */
 static void park_one(struct bench *b)
 {
+	struct cordon_pool_options pool_options = CORDON_POOL_OPTIONS_INIT;
 	const struct timespec pause = { 0, 300000 };
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_run_options options;
+	pid_t pid;
 
 	library_options(&options, payload);
-	if (park(b->launcher, b->policy, &options, &parked, &err) < 0)
+	pool_options.parked = 1;
+	pool_options.refill = CORDON_REFILL_BY_HAND;
+	if (!pool &&
+	    cordon_pool_new(b->launcher, b->policy, &options, &pool_options, &pool, &err) < 0)
+		die("cannot make a pool: %s", err.msg);
+	if (cordon_pool_refill(pool, &err) < 0)
 		die("cannot park an init: %s", err.msg);
+	pid = only_child();
 	for (int asleep = 0; asleep < 3;) {
 		nanosleep(&pause, NULL);
-		asleep = process_state(parked.spawned.pid) == 'S' ? asleep + 1 : 0;
+		asleep = process_state(pid) == 'S' ? asleep + 1 : 0;
 	}
+}
+
+/* A start that was not parked would be measured as one. */
+static void end_pool(void)
+{
+	struct cordon_pool_stats stats;
+
+	cordon_pool_stats(pool, &stats);
+	if (stats.warm == 0 || stats.cold > 0)
+		die("%u parked starts, %u cold", (unsigned)stats.warm, (unsigned)stats.cold);
+	cordon_pool_free(pool);
+	pool = NULL;
 }
 
 static void plan_only(struct bench *b)
@@ -123,7 +157,7 @@ static void run_contender(struct bench *b, struct contender *c, int round)
 	case KIND_LIBRARY:
 	case KIND_PARKED:
 		run = library_run_as(b->launcher, c->policy ? c->policy : b->policy, &c->options,
-				     c->kind == KIND_PARKED ? &parked : NULL);
+				     c->kind == KIND_PARKED ? pool : NULL);
 		break;
 	case KIND_PLAN:
 		plan_only(b);
@@ -279,6 +313,8 @@ int main(int argc, char **argv)
 		print_contender(out, &b.contenders[i], rounds);
 		cordon_policy_free(b.contenders[i].policy);
 	}
+	if (pool)
+		end_pool();
 	cordon_policy_free(b.policy);
 	cordon_launcher_free(b.launcher);
 	return fclose(out) == 0 ? 0 : 1;

@@ -149,24 +149,27 @@ void library_options(struct cordon_run_options *ret, char *const argv[])
 }
 
 struct cordon_run *library_run(struct cordon_launcher *launcher, const struct cordon_policy *policy,
-			       char *const argv[], struct parked *parked)
+			       char *const argv[], struct cordon_pool *pool)
 {
 	struct cordon_run_options options;
 
 	library_options(&options, argv);
-	return library_run_as(launcher, policy, &options, parked);
+	return library_run_as(launcher, policy, &options, pool);
 }
 
 struct cordon_run *library_run_as(struct cordon_launcher *launcher,
 				  const struct cordon_policy *policy,
-				  const struct cordon_run_options *options, struct parked *parked)
+				  const struct cordon_run_options *options,
+				  struct cordon_pool *pool)
 {
-	struct parked none = { SPAWNED_INIT, NULL };
 	struct cordon_error err = CORDON_ERROR_INIT;
 	const struct cordon_result *result;
 	struct cordon_run *run;
+	int r;
 
-	if (run_start_parked(launcher, parked ? parked : &none, policy, options, &run, &err) < 0)
+	r = pool ? cordon_pool_start(pool, policy, options, &run, &err)
+		 : cordon_run_start(launcher, policy, options, &run, &err);
+	if (r < 0)
 		die("cannot start a run: %s", err.msg);
 	if (cordon_run_wait(run, -1, &err) < 0)
 		die("cannot wait for a run: %s", err.msg);

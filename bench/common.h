@@ -35,13 +35,14 @@ struct cordon_policy *limited_policy(const char *limits, struct cordon_run_optio
 struct cordon_launcher *new_launcher(void);
 /* One run with nothing on its streams; the exit status must be 0. Freed by the caller. */
 void library_options(struct cordon_run_options *ret, char *const argv[]);
-/* A whole run; @parked (NULL = none) is used up. */
+/* A whole run; with an init of @pool, unless that is NULL. */
 struct cordon_run *library_run(struct cordon_launcher *launcher, const struct cordon_policy *policy,
-			       char *const argv[], struct parked *parked);
+			       char *const argv[], struct cordon_pool *pool);
 /* The same with options of the caller's. */
 struct cordon_run *library_run_as(struct cordon_launcher *launcher,
 				  const struct cordon_policy *policy,
-				  const struct cordon_run_options *options, struct parked *parked);
+				  const struct cordon_run_options *options,
+				  struct cordon_pool *pool);
 
 /* Commands on the command line: NAME ARG... ; NAME ARG... ; */
 struct command {

@@ -8,6 +8,7 @@
 #include <cordon/error.h>
 #include <cordon/files.h>
 #include <cordon/policy.h>
+#include <cordon/pool.h>
 #include <cordon/run.h>
 #include <cordon/version.h>
 #include <cordon/workspace.h>

@@ -146,6 +146,13 @@ static void take_plan(struct init *in, char role)
 	stamp(in, STAGE_START);
 	if ((in->plan->level == PLAN_LEVEL_NAMESPACES) != namespaces)
 		fail(in, STAGE_START, STEP_START_LEVEL, -EINVAL);
+	/* It was moved into the run's own group since: that is the root that the command sees. */
+	if (in->common_done && in->cgroup_fds[0] >= 0) {
+		long r = raw1(__NR_unshare, CLONE_NEWCGROUP);
+
+		if (r < 0)
+			fail(in, STAGE_USERNS, STEP_USERNS_UNSHARE, r);
+	}
 }
 
 /* @stack: argc, then the argument vector, as the kernel lays it out. */

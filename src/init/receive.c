@@ -162,11 +162,32 @@ static long count_others(uint32_t flags)
 	return !!(flags & CONTROL_LOCK) + !!(flags & CONTROL_NET) + !!(flags & CONTROL_NET_PROXY);
 }
 
+/*
+ * A parked init may wait for a long time. The socket does not end with the supervisor if a forked
+ * child of that holds a copy, and the parent-death signal is not always armed.
+ */
+static void wait_parked(const struct init *in)
+{
+	struct poll_entry poll[2] = { { CTL_FD, WAIT_IN, 0 }, { in->supervisor_fd, WAIT_IN, 0 } };
+	long r;
+
+	do
+		r = poll_wait(poll, 2, 0);
+	while (r == -EINTR);
+	if (r < 0 || poll[1].revents)
+		for (;;)
+			raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
+}
+
 int receive_plan(struct init *in)
 {
 	struct control_order order;
 	struct fd_control control;
-	long n = receive(&order, &control, 0), first, all;
+	long n, first, all;
+
+	if (in->plan)
+		wait_parked(in);
+	n = receive(&order, &control, 0);
 
 	if (n < 0)
 		fail(in, STAGE_START, STEP_START_RECEIVE, n);

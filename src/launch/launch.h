@@ -119,18 +119,26 @@ int spawn_write_maps(pid_t pid, uint32_t inner_uid, uint32_t outer_uid, uint32_t
 		     uint32_t outer_gid);
 
 /*
- * An init made ahead that has carried out the common steps of @policy's plans. It serves one run,
- * started with run_start_parked(), which owns it from then on; a run whose plan has other common
- * steps is started cold instead.
+ * An init made ahead that has carried out the common steps of a plan. It serves one run, started
+ * with run_start_parked(), which owns it from then on; a run whose plan has other common steps is
+ * started cold instead, and gives it back.
  */
 struct parked {
 	struct spawned spawned;
 	struct plan *plan;
+	uint64_t made_ns;
+	struct mould *mould;	  /* referenced; NULL = it is no pool's */
+	struct cordon_pool *pool; /* of a run: where it comes from, and may go back to */
 };
 
-int park(struct cordon_launcher *launcher, const struct cordon_policy *policy,
-	 const struct cordon_run_options *options, struct parked *ret, struct cordon_error *err);
+#define PARKED_INIT { .spawned = SPAWNED_INIT }
+
+/* Makes an init that carries out the common steps of @parked's plan. If that fails, the plan stays.
+ */
+int park(struct cordon_launcher *launcher, struct parked *parked, struct cordon_error *err);
 void parked_done(struct cordon_launcher *launcher, struct parked *parked);
+/* Without an init in @parked it is an ordinary start. The reference to its pool becomes the run's.
+ */
 int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 		     const struct cordon_policy *policy, const struct cordon_run_options *options,
 		     struct cordon_run **ret, struct cordon_error *err);
@@ -280,6 +288,9 @@ struct cordon_run {
 	struct arena arena;   /* copies for a second try at a lower level, names in the result */
 	struct parked parked; /* to be used if it fits */
 	int is_parked;	      /* init has taken the common steps of another plan, or ahead */
+	struct cordon_pool *pool; /* that started the run, referenced; NULL = none */
+	struct mould *mould;	  /* of the pool's init that the run has; NULL = a new one */
+	int is_stale;		  /* that init may not be used, nothing has run */
 	const struct cordon_policy *retry_policy; /* NULL = no second try */
 	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;
@@ -288,6 +299,14 @@ struct cordon_run {
 	struct cordon_denial *denials; /* of the result */
 	size_t cap_denials;
 };
+
+/* options.c: copies what the options point to, but for stream data. 0 or -1: out of memory. */
+int run_options_keep(struct arena *arena, struct cordon_run_options *options);
+/* pretend.c: the plan of a run that is not started. @input has the policy, the level and what else
+ * is special about it; the rest is filled in, and not to be used afterwards. */
+int pretend_run(struct cordon_launcher *launcher, struct plan_input *input,
+		const struct cordon_run_options *options, struct plan **ret,
+		struct cordon_error *err);
 
 /* start.c: adds to what cordon_run_notes() returns; @note is kept. */
 void run_add_note(struct cordon_run *run, const char *note);

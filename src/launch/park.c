@@ -8,33 +8,31 @@
 
 #include "base/err.h"
 #include "launch/launch.h"
+#include "launch/pool.h"
 
 void parked_done(struct cordon_launcher *l, struct parked *parked)
 {
 	spawned_done(l, &parked->spawned);
-	plan_free(parked->plan);
-	parked->plan = NULL;
+	plan_free(TAKE_PTR(parked->plan));
+	pool_forget(parked->pool, TAKE_PTR(parked->mould));
 }
 
-int park(struct cordon_launcher *l, const struct cordon_policy *policy,
-	 const struct cordon_run_options *options, struct parked *ret, struct cordon_error *err)
+int park(struct cordon_launcher *l, struct parked *parked, struct cordon_error *err)
 {
-	struct plan_input input = { .policy = policy,
-				    .options = options,
-				    .level = PLAN_LEVEL_NAMESPACES,
-				    .machine = &l->machine,
-				    .is_main_thread = syscall(SYS_gettid) == l->pid };
-	struct parked parked = { SPAWNED_INIT, NULL };
-	int r = spawn_init(l, SPAWN_NAMESPACES, NULL, &parked.spawned, err);
+	struct plan_header *header = parked->plan->block;
+	int r = spawn_init(l, SPAWN_NAMESPACES, NULL, &parked->spawned, err);
 
+	/* The parent-death signal is for the end of the thread that made init, and not of the one
+	 * that made the plan. */
+	header->flags &= ~PLAN_PDEATHSIG;
+	if (syscall(SYS_gettid) == l->pid)
+		header->flags |= PLAN_PDEATHSIG;
 	if (r == 0)
-		r = plan_build(&input, &parked.plan, err);
-	if (r == 0)
-		r = spawn_deliver_common(l, &parked.spawned, parked.plan, err);
+		r = spawn_deliver_common(l, &parked->spawned, parked->plan, err);
 	if (r < 0) {
-		parked_done(l, &parked);
+		spawned_done(l, &parked->spawned);
 		return r;
 	}
-	*ret = parked;
+	parked->made_ns = clock_ns();
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
+#include "launch/pool.h"
 #include "launch/start.h"
 #include "sys/calls.h"
 
@@ -478,6 +479,8 @@ static void wait_for_end(struct cordon_run *run)
 
 void cordon_run_free(struct cordon_run *run)
 {
+	struct cordon_pool *pool;
+
 	if (!run)
 		return;
 	if (!run->over && run->spawned.pid_fd >= 0) {
@@ -508,5 +511,8 @@ void cordon_run_free(struct cordon_run *run)
 	cordon_policy_free(run->policy_copy);
 	arena_done(&run->arena);
 	pthread_mutex_destroy(&run->lock);
+	pool = run->pool;
+	pool_forget(pool, run->mould);
 	free(run);
+	pool_run_freed(pool);
 }

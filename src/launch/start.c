@@ -15,6 +15,7 @@
 #include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
+#include "launch/pool.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
 
@@ -23,49 +24,15 @@
 #define DEFAULT_ROWS 24
 #define DEFAULT_COLS 80
 
-static int copy_strings(struct arena *arena, const char *const *from, const char *const **ret)
-{
-	size_t n = 0;
-	const char **copy;
-
-	while (from && from[n])
-		n++;
-	copy = arena_alloc(arena, (n + 1) * sizeof(*copy));
-	if (!copy)
-		return -1;
-	for (size_t i = 0; i < n; i++)
-		if (!(copy[i] = arena_strdup(arena, from[i])))
-			return -1;
-	*ret = copy;
-	return 0;
-}
-
-static int copy_string(struct arena *arena, const char **s)
-{
-	if (*s)
-		*s = arena_strdup(arena, *s);
-	return *s ? 0 : -1;
-}
-
 /* A second try may need the inputs after the caller has freed them. */
 static int keep_inputs(struct cordon_run *run, const struct cordon_policy *policy,
 		       struct cordon_error *err)
 {
-	struct cordon_run_options *o = &run->options;
 	int r = cordon_policy_copy(policy, &run->policy_copy, err);
 
 	if (r < 0)
 		return r;
-	if (copy_strings(&run->arena, o->argv, &o->argv) < 0 ||
-	    (o->envp && copy_strings(&run->arena, o->envp, &o->envp) < 0) ||
-	    (o->cwd && copy_string(&run->arena, &o->cwd) < 0) ||
-	    (o->home && copy_string(&run->arena, &o->home) < 0) ||
-	    (o->search_path && copy_string(&run->arena, &o->search_path) < 0) ||
-	    (o->state_dir && copy_string(&run->arena, &o->state_dir) < 0) ||
-	    (o->private_dir && copy_string(&run->arena, &o->private_dir) < 0) ||
-	    (o->code_dir && copy_string(&run->arena, &o->code_dir) < 0) ||
-	    (o->workspace_name && copy_string(&run->arena, &o->workspace_name) < 0) ||
-	    (o->workspace_from && copy_string(&run->arena, &o->workspace_from) < 0))
+	if (run_options_keep(&run->arena, &run->options) < 0)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	run->retry_policy = run->policy_copy;
 	return 0;
@@ -111,6 +78,13 @@ static int take_parked(struct cordon_run *run, const struct cordon_policy *polic
 	if (fits) {
 		run->spawned = run->parked.spawned;
 		run->parked.spawned = (struct spawned)SPAWNED_INIT;
+		/* Not the first time (park_again()) if there is none: then the run has it. */
+		if (run->parked.mould)
+			run->mould = TAKE_PTR(run->parked.mould);
+	} else if (run->parked.mould) {
+		pool_give_back(&run->parked);
+	} else {
+		pool_forget(run->pool, TAKE_PTR(run->mould));
 	}
 	parked_done(run->launcher, &run->parked);
 	run->is_parked = fits;
@@ -302,6 +276,30 @@ static bool must_note(const struct cordon_run *run)
 	return run->plan->n_repos > 0;
 }
 
+/*
+ * Whether a pool's init may be used takes a while to find out. So init builds the view meanwhile,
+ * and starts the command only when it hears that it may. But two of them must not mount a workspace
+ * at the same time: there it comes first.
+ */
+static bool is_checked_early(const struct cordon_run *run)
+{
+	return run->workspace.ws != NULL;
+}
+
+static int check_parked(struct cordon_run *run, bool is_early, struct cordon_error *err)
+{
+	if (!run->mould || is_early != is_checked_early(run) || pool_may_use(run))
+		return 0;
+	run->is_stale = 1;
+	return cordon_err(err, CORDON_E_STATE, 0, "the parked init is stale");
+}
+
+/* Does init wait for spawn_go() before it starts the command? */
+static bool must_go(const struct cordon_run *run)
+{
+	return must_note(run) || (run->mould && !is_checked_early(run));
+}
+
 /* While init builds the view. The command starts only when it is done. */
 static int note_before(struct cordon_run *run, struct cordon_error *err)
 {
@@ -329,7 +327,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 		.rows = run->options.rows,
 		.cols = run->options.cols,
 	};
-	int flags = (run->is_parked ? 0 : DELIVER_MAPS) | (must_note(run) ? DELIVER_WAIT : 0);
+	int flags = (run->is_parked ? 0 : DELIVER_MAPS) | (must_go(run) ? DELIVER_WAIT : 0);
 
 	workspace_usage(run, &order.limits);
 	private_usage(run, &order.limits);
@@ -380,6 +378,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = monitor(run, err);
 	if (r == 0)
+		r = check_parked(run, true, err);
+	if (r == 0)
 		r = deliver(run, guest_fds, err);
 	gateway_delivered(&run->gateway);
 	/* Init waits for the gateway before it starts the command. */
@@ -388,6 +388,9 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	close_guest_ends(guest_fds);
 	if (r == 0)
 		r = note_before(run, err);
+	/* Before any input is moved, which cannot be given back. */
+	if (r == 0)
+		r = check_parked(run, false, err);
 	if (r == 0) {
 		/* Registers the streams, and sends input that is already there. */
 		struct relay *const relays[] = { &run->in, &run->out, &run->err };
@@ -397,7 +400,7 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 			r = cordon_err(err, CORDON_E_SYSTEM, -r, "cannot relay the streams");
 	}
 	/* Last: from here on nothing can fail. */
-	if (r == 0 && must_note(run))
+	if (r == 0 && must_go(run))
 		r = spawn_go(&run->spawned, err);
 	run->notes = run->plan ? run->plan->notes : NULL;
 	return r;
@@ -415,6 +418,7 @@ static void undo_start(struct cordon_run *run)
 	if (run->gateway.pid_fd >= 0 && run->epoll_fd >= 0)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_DEL, run->gateway.pid_fd, 0, 0);
 	spawned_done(run->launcher, &run->spawned);
+	pool_forget(run->pool, TAKE_PTR(run->mould));
 	run->is_parked = 0;
 	/* They belong to the plan of this try. */
 	covers_done(run);
@@ -449,6 +453,16 @@ void run_add_note(struct cordon_run *run, const char *note)
 	"namespaces are shut here, so this run has level landlock ('cordon check' says what that " \
 	"cannot do)"
 
+/* With an init of its own, after the parked one was refused. */
+static int start_cold(struct cordon_run *run, const struct cordon_policy *policy,
+		      struct cordon_error *err)
+{
+	undo_start(run);
+	run->is_stale = 0;
+	memset(err, 0, sizeof(*err));
+	return start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
+}
+
 static int start(struct cordon_run *run, const struct cordon_policy *policy,
 		 struct cordon_error *err)
 {
@@ -456,14 +470,16 @@ static int start(struct cordon_run *run, const struct cordon_policy *policy,
 	int wanted = policy->isolation, is_auto = wanted <= CORDON_LEVEL_AUTO, r;
 
 	if (wanted != CORDON_LEVEL_LANDLOCK && (!is_auto || !l->no_namespaces)) {
-		/* A parked init proves that namespaces work: no second try at another level. But an
-		 * overlay may be refused; then a copy is used. */
-		run->may_fall = is_auto && run->parked.spawned.pid_fd < 0;
+		/* A parked init proves that namespaces work, if it is ready: one of a pool may not
+		 * be. An overlay may be refused; then a copy is used. */
+		run->may_fall = is_auto && (run->parked.spawned.pid_fd < 0 || run->parked.mould);
 		r = run->may_fall || policy->workspace || run->options.workspace_from
 			    ? keep_inputs(run, policy, err)
 			    : 0;
 		if (r == 0)
 			r = start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
+		if (r < 0 && run->is_stale)
+			r = start_cold(run, policy, err);
 		/* With a stage the machine refused; without one it was the policy. */
 		if (r != -CORDON_E_UNSUPPORTED || !is_auto || err->stage == 0)
 			return r;
@@ -585,6 +601,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run = calloc(1, sizeof(*run));
 	if (!run) {
 		parked_done(launcher, parked);
+		pool_run_freed(parked->pool);
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	}
 	pthread_mutex_init(&run->lock, NULL);
@@ -598,7 +615,8 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
 	run->code.fd = -1;
 	run->parked = *parked;
-	*parked = (struct parked){ SPAWNED_INIT, NULL };
+	run->pool = parked->pool;
+	*parked = (struct parked)PARKED_INIT;
 	run->reserved.janitor = (struct spawned)SPAWNED_INIT;
 	run->covers.helper = (struct spawned)SPAWNED_INIT;
 	run->epoll_fd = run->timer_fd = run->scratch_parent_fd = -1;
@@ -622,7 +640,7 @@ int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_polic
 		     const struct cordon_run_options *options, struct cordon_run **ret,
 		     struct cordon_error *err)
 {
-	struct parked none = { SPAWNED_INIT, NULL };
+	struct parked none = PARKED_INIT;
 
 	if (!launcher || !policy || !ret)
 		return cordon_err(err, CORDON_E_USAGE, 0, "launcher and policy must be given");
@@ -630,60 +648,4 @@ int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_polic
 		return cordon_err(err, CORDON_E_STATE, 0,
 				  "this launcher belongs to the process before fork");
 	return run_start_parked(launcher, &none, policy, options, ret, err);
-}
-
-int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_policy *policy,
-			const struct cordon_run_options *options, char **ret,
-			struct cordon_error *err)
-{
-	struct plan_input input = { .policy = policy, .machine = &launcher->machine };
-	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
-	struct plan_workspace ws = { .dir_fd = -1 };
-	struct run_private private_dir = RUN_PRIVATE_INIT;
-	struct plan_private_dir code = { .fd = -1 };
-	const struct cgroup_home *cgroups;
-	struct arena arena = ARENA_INIT;
-	struct plan *plan;
-	int r;
-
-	if (!options || options->size > sizeof(copy))
-		return cordon_err(err, CORDON_E_USAGE, 0,
-				  "options are not of this library version");
-	memcpy(&copy, options, options->size);
-	if (copy.files)
-		copy.argv = files_argv;
-	input.options = &copy;
-	input.is_main_thread = syscall(SYS_gettid) == launcher->pid;
-	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
-			      ? PLAN_LEVEL_LANDLOCK
-			      : PLAN_LEVEL_NAMESPACES;
-	if (input.level == PLAN_LEVEL_LANDLOCK) {
-		input.tmpdir = "/tmp/cordon-XXXXXX";
-		input.may_be_nobody = probe_can_drop_root();
-	}
-	cgroups = run_cgroup_home(launcher, &input);
-	if (cgroups) {
-		input.has_cgroup = true;
-		input.has_cgroup_cpu = cgroups->has_cpu;
-	}
-	r = policy->workspace ? workspace_pretend(policy, &copy, input.level, &arena, &ws, err) : 0;
-	if (r == 0 && policy->workspace)
-		input.workspace = &ws;
-	if (r == 0 && copy.private_dir)
-		r = private_pretend(&input, &arena, &private_dir, err);
-	if (r == 0)
-		r = code_dir_open(copy.code_dir, &arena, &code, err);
-	input.code = code.fd >= 0 ? &code : NULL;
-	if (r == 0)
-		r = plan_build(&input, &plan, err);
-	if (r == 0) {
-		r = plan_to_json(plan, 1, ret, err);
-		plan_free(plan);
-	}
-	if (ws.dir_fd >= 0)
-		close(ws.dir_fd);
-	private_close(&private_dir);
-	code_dir_close(&code);
-	arena_done(&arena);
-	return r;
 }

@@ -29,12 +29,16 @@ static bool same_step(const struct plan_header *a, const struct plan_op *a_op,
 	return memcmp(&x, &y, sizeof(x)) == 0;
 }
 
+/* What init does by the header before it has the rest of its plan (stage_userns(), stage_common()).
+ * The parent-death signal belongs to the thread that made it. */
+#define COMMON_FLAGS (PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_LOOPBACK_UP)
+
 bool plan_has_common(const struct plan *plan, const struct plan *parked)
 {
 	const struct plan_header *a = plan->block, *b = parked->block;
 
 	if (a->level != b->level || a->n_common_ops != b->n_common_ops ||
-	    ((a->flags ^ b->flags) & ~PLAN_PDEATHSIG) || a->inner_uid != b->inner_uid ||
+	    ((a->flags ^ b->flags) & COMMON_FLAGS) || a->inner_uid != b->inner_uid ||
 	    a->inner_gid != b->inner_gid || a->outer_uid != b->outer_uid ||
 	    a->outer_gid != b->outer_gid || a->handled_fs != b->handled_fs ||
 	    a->handled_net != b->handled_net || a->scoped != b->scoped ||

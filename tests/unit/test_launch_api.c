@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The library as a host program uses it: streams, ends, many at once, from threads, and inits made
- * ahead. Whatever happens, the host has afterwards what it had before.
+ * The library as a host program uses it: streams, ends, many at once, from threads. Whatever
+ * happens, the host has afterwards what it had before.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -321,41 +321,6 @@ static void test_thread_ends_before_its_run(void)
 	cordon_run_free(run);
 }
 
-static void test_parked(void)
-{
-	const char *argv[] = { "/bin/sh", "-c", "id -u; echo $$; exit 3", NULL };
-	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
-	struct cordon_error err = CORDON_ERROR_INIT;
-	struct parked parked = { SPAWNED_INIT, NULL };
-	struct cordon_policy *other = NULL;
-	struct cordon_run *run = NULL;
-
-	options.argv = argv;
-	options.cwd = "/";
-	options.home = "/nonexistent";
-	options.out.mode = CORDON_STREAM_CAPTURE;
-	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
-	CHECK_INT(run_start_parked(launcher, &parked, policy, &options, &run, &err), 0);
-	CHECK(run->is_parked);
-	CHECK_INT(end_of(run)->exit_code, 3);
-	CHECK(parked.spawned.pid_fd < 0);
-	cordon_run_free(run);
-
-	/* Another base: the parked init goes, and the run is an ordinary one. */
-	CHECK_INT(cordon_policy_new(&other, &err), 0);
-	CHECK_INT(cordon_policy_set(other, "commands", "sh,id", &err), 0);
-	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
-	CHECK_INT(run_start_parked(launcher, &parked, other, &options, &run, &err), 0);
-	CHECK(!run->is_parked);
-	CHECK_INT(end_of(run)->exit_code, 3);
-	cordon_run_free(run);
-	cordon_policy_free(other);
-
-	/* Never used. */
-	CHECK_INT(park(launcher, policy, &options, &parked, &err), 0);
-	parked_done(launcher, &parked);
-}
-
 /* With a write grant there is more to plan, which init need not wait for. */
 static void test_common_steps_ahead(void)
 {
@@ -487,6 +452,6 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_open, test_capture_and_data, test_join_keeps_the_order, test_terminal, test_stopped,
 	 test_ends, test_wrong_use, test_many_at_once, test_threads,
-	 test_thread_ends_before_its_run, test_parked, test_common_steps_ahead,
+	 test_thread_ends_before_its_run, test_common_steps_ahead,
 	 test_directory_marked_after_the_plan, test_host_that_waits_for_any_child, test_no_sigpipe,
 	 test_nothing_left)

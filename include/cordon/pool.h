@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sandboxes made ahead.
+ *
+ * Most of a start does not depend on the command: namespaces, the system part of the view, the
+ * loopback device. A pool has inits that have done this already and wait for the rest (parked
+ * inits). A run takes one if that is exactly what its own policy asks for, and is started as by
+ * cordon_run_start() if not; the outcome is the same. Each parked init serves one run. No sandbox
+ * in which a command ran is ever used again.
+ *
+ * Make a pool after the program has changed its ids, limits and mounts: a parked init has those of
+ * the moment at which it was made. Before one is used, the library compares with what the calling
+ * thread has now (ids, groups, capabilities, filters, Landlock, resource limits, umask, scheduling,
+ * control group, namespaces, root directory), with the mounts, and with the host's directories and
+ * files in the view. If anything is different, all parked inits are thrown away and the run is
+ * started cold. So nothing is used that a new sandbox would not have. One thread must not change
+ * the process's ids while another one uses a pool.
+ *
+ * Threads: a pool may be used by any number of threads at once. Fork: a forked child must not use
+ * its parent's pool; cordon_pool_free() there frees the memory and leaves the inits alone. Parked
+ * inits die with the process that made them, however that ends.
+ *
+ * Level landlock has nothing to make ahead: there all runs are cold.
+ */
+#ifndef CORDON_POOL_H
+#define CORDON_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cordon/error.h>
+#include <cordon/policy.h>
+#include <cordon/run.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+#define CORDON_POOL_MAX 256
+
+struct cordon_pool;
+
+enum cordon_refill {
+	/* cordon_run_free() of a run of this pool makes what is missing: after the result, and in
+	 * the thread that frees the run. It takes some 0.1 milliseconds for each. */
+	CORDON_REFILL_AT_FREE = 0,
+	CORDON_REFILL_BY_HAND, /* only cordon_pool_refill() does */
+};
+
+struct cordon_pool_options {
+	size_t size;	    /* sizeof(struct cordon_pool_options); set by the INIT macro */
+	unsigned parked;    /* how many inits wait, 1 to CORDON_POOL_MAX; 0 = 2 */
+	int refill;	    /* enum cordon_refill */
+	int64_t max_age_ms; /* an older init is not used; 0 = 5 minutes, -1 = any age will do */
+};
+
+#define CORDON_POOL_OPTIONS_INIT { .size = sizeof(struct cordon_pool_options) }
+
+/** What became of the pool's runs so far. Fields may be added at the end. */
+struct cordon_pool_stats {
+	unsigned parked;  /* inits that wait now */
+	uint64_t warm;	  /* runs that had a parked init */
+	uint64_t cold;	  /* runs that had none, for whatever reason; among them: */
+	uint64_t misfits; /* the run's view begins with something else */
+	uint64_t stale;	  /* the caller or the host's files have changed since */
+	uint64_t made;	  /* inits that were parked in all */
+	uint64_t dropped; /* of these: thrown away unused */
+};
+
+/**
+ * Makes a pool and parks its first inits. Free it with cordon_pool_free().
+ *
+ * Runs of @policy with options like @base find an init that fits. Of the options count `argv[0]`
+ * and what it is found by, `envp`, `cwd` and `home`; `terminal` and `net.allow` change the common
+ * part; of `private_dir`, whether there is one. What else a run may say differs from run to run:
+ * command, variables, limits except limits.disk, grants of other places than the system's
+ * directories, code_dir, the private directory's path, workspaces, streams.
+ *
+ * @options may be NULL. @policy and @base are copied. If nothing can be parked on this machine,
+ * this is no error: every run is cold then. The launcher must outlive the pool.
+ */
+int cordon_pool_new(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+		    const struct cordon_run_options *base,
+		    const struct cordon_pool_options *options, struct cordon_pool **ret,
+		    struct cordon_error *err);
+
+/** The same as cordon_run_start(), with a parked init if one fits. @policy NULL = the pool's. */
+int cordon_pool_start(struct cordon_pool *pool, const struct cordon_policy *policy,
+		      const struct cordon_run_options *options, struct cordon_run **ret,
+		      struct cordon_error *err);
+
+/** Parks what is missing, and throws away what is too old or would not be used any more. Returns
+ * how many were made; an error if one could not be. Does not wait until they are ready. */
+int cordon_pool_refill(struct cordon_pool *pool, struct cordon_error *err);
+
+void cordon_pool_stats(struct cordon_pool *pool, struct cordon_pool_stats *ret);
+
+/** Ends all parked inits. Runs that were started go on. NULL is fine. */
+void cordon_pool_free(struct cordon_pool *pool);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
