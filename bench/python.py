@@ -14,6 +14,7 @@ import report
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 MANY = 1000
+GRADED = 500
 
 
 class Worker:
@@ -84,7 +85,8 @@ def close(workers):
 
 
 def bench_calls(b, pythons, mib, title):
-    names = {"subprocess": "cordon", "Sandbox.run": "cordon", "Sandbox.run, fresh": "cordon"}
+    names = {"subprocess": "cordon", "Sandbox.run": "cordon", "Sandbox.run, fresh": "cordon",
+             "Sandbox.run, parked": "cordon", "Pool.run": "cordon"}
     if "sandlock" in pythons:
         names["sandlock"] = "sandlock"
     workers = start(b, pythons, mib)
@@ -95,7 +97,7 @@ def bench_calls(b, pythons, mib, title):
 
 
 def bench_code(b, pythons):
-    names = {"interpreter": "cordon", "run_code": "cordon"}
+    names = {"interpreter": "cordon", "run_code": "cordon", "Pool.run_code": "cordon"}
     if "sandlock" in pythons:
         names["sandlock, python"] = "sandlock"
     workers = start(b, pythons, 0)
@@ -120,6 +122,21 @@ def bench_many(b, pythons):
     b.targets.at_most(f"{MANY} async runs of sleep 1", min(times), 5, " s")
 
 
+def bench_grade(b, pythons):
+    """Both take turns, so that noise hits them alike."""
+    workers = start(b, {"cordon": pythons["cordon"]}, 0)
+    samples = {"subprocess, threads": [], "Pool.map": []}
+    for _ in range(3):
+        samples["subprocess, threads"].append(workers["cordon"].ask(f"grade plain\t{GRADED}") / 1e3)
+        samples["Pool.map"].append(workers["cordon"].ask(f"grade\t{GRADED}") / 1e3)
+    close(workers)
+    rows = [[name, f"{min(got):.2f} / {report.mid(got):.2f}", f"{GRADED / min(got):.0f}"]
+            for name, got in samples.items()]
+    report.table(f"{GRADED} small Python programs, graded", ["", "s", "per second"], rows)
+    b.targets.at_most("Pool.map, x subprocess in threads",
+                      min(samples["Pool.map"]) / min(samples["subprocess, threads"]), 1.5)
+
+
 def bench_python(b):
     shutil.copy(f"{HERE}/python_worker.py", b.dir)
     python = make_venv(b, "venv-cordon", wheel(), "--no-index")
@@ -135,7 +152,11 @@ def bench_python(b):
     large = bench_calls(b, pythons, 1024, "Python: /bin/true from a host with 1 GiB resident")
     b.targets.at_most("Sandbox.run, x subprocess.run",
                       small["Sandbox.run"] / small["subprocess"], 2)
+    b.targets.at_most("Sandbox.run, parked, x subprocess.run",
+                      small["Sandbox.run, parked"] / small["subprocess"], 2)
+    b.targets.at_most("Pool.run, x subprocess.run", small["Pool.run"] / small["subprocess"], 2)
     b.targets.at_most("Sandbox.run with 1 GiB, x without",
                       large["Sandbox.run"] / small["Sandbox.run"], 1.1)
     bench_code(b, pythons)
+    bench_grade(b, pythons)
     bench_many(b, pythons)

@@ -4,11 +4,12 @@
     python_worker.py WHAT MIB      WHAT: cordon or sandlock; MIB: memory that this process holds
 
 A request is the name of a contender; the answer is its time in milliseconds. `many N` runs N sleeps
-of one second at once.
+of one second at once, `grade N` N small programs with a pool and `grade plain N` with subprocess.
 """
 
 import asyncio
 import os
+import concurrent.futures
 import subprocess
 import sys
 import time
@@ -26,10 +27,46 @@ def interpreter():
                    check=True)
 
 
+PROGRAM = """
+n = int(input())
+print(sum(i * i for i in range(n)))
+"""
+
+
+def grade_plain(count):
+    """As many at once as there are CPUs, each an interpreter of its own."""
+    def one(i):
+        done = subprocess.run([sys.executable, "-c", PROGRAM], input=str(i), capture_output=True,
+                              text=True, check=True)
+        return done.stdout.strip() == str(sum(k * k for k in range(i)))
+
+    start = time.perf_counter()
+    with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as workers:
+        assert all(workers.map(one, range(count)))
+    return time.perf_counter() - start
+
+
+def grade(pool, count):
+    wanted = [str(sum(k * k for k in range(i))) for i in range(count)]
+    start = time.perf_counter()
+    got = pool.map(PROGRAM, map(str, range(count)), expected=wanted)
+    assert len(got) == count and all(graded.ok for graded in got)
+    return time.perf_counter() - start
+
+
 def with_cordon():
     import pycordon
 
     sandbox, fresh = pycordon.Sandbox(), pycordon.Sandbox(persist=False)
+    pool, parked = pycordon.Pool(), pycordon.Sandbox(parked=2)
+
+    def rest():
+        """What is made ahead is made while the caller does something else."""
+        end = time.perf_counter() + 1
+        for box, count in ((pool, pool.workers + 1), (parked, 2)):
+            while box.parked()["parked"] < count and time.perf_counter() < end:
+                time.sleep(0.001)
+        time.sleep(0.003)
 
     def checked(result):
         assert result.ok, result
@@ -47,9 +84,12 @@ def with_cordon():
         "subprocess": plain,
         "Sandbox.run": lambda: checked(sandbox.run(TRUE)),
         "Sandbox.run, fresh": lambda: checked(fresh.run(TRUE)),
+        "Sandbox.run, parked": lambda: checked(parked.run(TRUE)),
+        "Pool.run": lambda: checked(pool.run(TRUE)),
         "interpreter": interpreter,
         "run_code": lambda: checked(sandbox.run_code(CODE)),
-    }, many
+        "Pool.run_code": lambda: checked(pool.run_code(CODE)),
+    }, many, rest, lambda count: grade(pool, count)
 
 
 def with_sandlock():
@@ -64,7 +104,7 @@ def with_sandlock():
     return {
         "sandlock": lambda: checked(sandbox.run(TRUE)),
         "sandlock, python": lambda: checked(sandbox.run(["/usr/bin/python3", "-c", CODE])),
-    }, None
+    }, None, None, None
 
 
 def main():
@@ -72,12 +112,18 @@ def main():
     held = bytearray(mib << 20)
     for i in range(0, len(held), 4096):
         held[i] = 1
-    contenders, many = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
+    contenders, many, rest, graded = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
     for line in sys.stdin:
         name, _, count = line.strip().partition("\t")
         if name == "many":
             took = asyncio.run(many(int(count)))
+        elif name == "grade":
+            took = graded(int(count))
+        elif name == "grade plain":
+            took = grade_plain(int(count))
         else:
+            if rest is not None:
+                rest()
             start = time.perf_counter()
             contenders[name]()
             took = time.perf_counter() - start

@@ -302,9 +302,9 @@ struct cordon_run {
 
 /* options.c: copies what the options point to, but for stream data. 0 or -1: out of memory. */
 int run_options_keep(struct arena *arena, struct cordon_run_options *options);
-/* pretend.c: the plan of a run that is not started. @input has the policy, the level and what else
- * is special about it; the rest is filled in, and not to be used afterwards. */
-int pretend_run(struct cordon_launcher *launcher, struct plan_input *input,
+/* pretend.c: the plan of a run that is not started. @given has the policy, the level and what else
+ * is special about it; the rest is filled in. */
+int pretend_run(struct cordon_launcher *launcher, const struct plan_input *given,
 		const struct cordon_run_options *options, struct plan **ret,
 		struct cordon_error *err);
 

@@ -10,10 +10,11 @@
 /* Serving files needs no command, but a plan needs a name. */
 static const char *const files_argv[] = { "files", NULL };
 
-int pretend_run(struct cordon_launcher *l, struct plan_input *input,
+int pretend_run(struct cordon_launcher *l, const struct plan_input *given,
 		const struct cordon_run_options *options, struct plan **ret,
 		struct cordon_error *err)
 {
+	struct plan_input input = *given;
 	struct cordon_run_options copy = CORDON_RUN_OPTIONS_INIT;
 	struct plan_workspace ws = { .dir_fd = -1 };
 	struct run_private private_dir = RUN_PRIVATE_INIT;
@@ -28,29 +29,29 @@ int pretend_run(struct cordon_launcher *l, struct plan_input *input,
 	memcpy(&copy, options, options->size);
 	if (copy.files)
 		copy.argv = files_argv;
-	input->machine = &l->machine;
-	input->options = &copy;
-	input->is_main_thread = syscall(SYS_gettid) == l->pid;
-	if (input->level == PLAN_LEVEL_LANDLOCK) {
-		input->tmpdir = "/tmp/cordon-XXXXXX";
-		input->may_be_nobody = probe_can_drop_root();
+	input.machine = &l->machine;
+	input.options = &copy;
+	input.is_main_thread = syscall(SYS_gettid) == l->pid;
+	if (input.level == PLAN_LEVEL_LANDLOCK) {
+		input.tmpdir = "/tmp/cordon-XXXXXX";
+		input.may_be_nobody = probe_can_drop_root();
 	}
-	cgroups = run_cgroup_home(l, input);
+	cgroups = run_cgroup_home(l, &input);
 	if (cgroups) {
-		input->has_cgroup = true;
-		input->has_cgroup_cpu = cgroups->has_cpu;
+		input.has_cgroup = true;
+		input.has_cgroup_cpu = cgroups->has_cpu;
 	}
-	if (input->policy->workspace)
-		r = workspace_pretend(input->policy, &copy, input->level, &arena, &ws, err);
-	if (r == 0 && input->policy->workspace)
-		input->workspace = &ws;
+	if (input.policy->workspace)
+		r = workspace_pretend(input.policy, &copy, input.level, &arena, &ws, err);
+	if (r == 0 && input.policy->workspace)
+		input.workspace = &ws;
 	if (r == 0 && copy.private_dir)
-		r = private_pretend(input, &arena, &private_dir, err);
+		r = private_pretend(&input, &arena, &private_dir, err);
 	if (r == 0)
 		r = code_dir_open(copy.code_dir, &arena, &code, err);
-	input->code = code.fd >= 0 ? &code : NULL;
+	input.code = code.fd >= 0 ? &code : NULL;
 	if (r == 0)
-		r = plan_build(input, ret, err);
+		r = plan_build(&input, ret, err);
 	if (ws.dir_fd >= 0)
 		close(ws.dir_fd);
 	private_close(&private_dir);

@@ -19,8 +19,10 @@ from ._errors import (
     RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
 )  # fmt: skip
 from ._files import FileInfo, Files
+from ._grade import Graded, Program
 from ._job import Endpoint
 from ._policy import Env, Fs, Limits, Net, Policy, SandboxConfig
+from ._pool import Pool
 from ._process import Process
 from ._result import Denial, Published, Result, SandboxStatus, Truncated, Usage
 from ._sandbox import Sandbox, run
@@ -28,11 +30,13 @@ from ._sandbox import Sandbox, run
 if TYPE_CHECKING:
     from . import workspaces
     from ._aio import AsyncFiles, AsyncProcess, AsyncSandbox
+    from ._aio_pool import AsyncPool
     from .workspaces import Workspace
 
 # asyncio takes long to import, and many programs do without.
 _LAZY = {
     "AsyncFiles": "_aio",
+    "AsyncPool": "_aio_pool",
     "AsyncProcess": "_aio",
     "AsyncSandbox": "_aio",
     "Workspace": "workspaces",
@@ -40,9 +44,9 @@ _LAZY = {
 }
 
 __all__ = [
-    "AsyncFiles", "AsyncProcess", "AsyncSandbox", "Check", "CheckItem", "ClosedError",
-    "CommandNotFoundError", "CordonError", "Denial", "Endpoint", "Env", "FileInfo", "Files", "Fs",
-    "Limits", "Net", "NotExecutableError", "PathError", "Policy", "PolicyError", "Process",
+    "AsyncFiles", "AsyncPool", "AsyncProcess", "AsyncSandbox", "Check", "CheckItem", "ClosedError",
+    "CommandNotFoundError", "CordonError", "Denial", "Endpoint", "Env", "FileInfo", "Files", "Fs", "Graded",
+    "Limits", "Net", "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program",
     "Published", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "SetupError",
     "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
     "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",

@@ -81,6 +81,11 @@ class Launcher:
         code_dir: Optional[_Word] = None,
         files: bool = False,
     ) -> Run: ...
+    def pool(
+        self, parked: int, max_age_ms: int, policy: Policy, argv: Iterable[_Word], /, **options: Any
+    ) -> Pool:
+        """Sandboxes made ahead for runs like this. 0: the default of either number."""
+
     def plan(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> str:
         """What start() would do with these options, as JSON; nothing runs."""
 
@@ -128,6 +133,22 @@ class Run:
 
     def close(self) -> None:
         """Ends the run if it is not over, and frees it."""
+
+@final
+class Pool:
+    """Sandboxes made ahead. Any method from any thread."""
+
+    def start(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> Run:
+        """As Launcher.start(), with a parked init if one fits."""
+
+    def refill(self) -> int:
+        """Parks what is missing; how many that were."""
+
+    def stats(self) -> Dict[str, int]:
+        """parked, warm, cold, misfits, stale, made, dropped."""
+
+    def close(self) -> None:
+        """Ends the parked inits. Runs go on."""
 
 @final
 class Workspace:

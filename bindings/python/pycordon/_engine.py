@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from . import _arguments, _cordon, _store
 from ._native import command as cordon_command
+from ._native import launcher
 from ._code import put_code
 from ._commands import SHELLS, refused
 from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
 from ._flags import flags_of
 from ._job import Job, RunArguments, StrPath, set_in
+from ._parked import Parked
 from ._policy import Policy
 from ._python import callers_path, changed_path, hidden, program, search_path
 from ._result import Result, not_started
@@ -76,7 +78,8 @@ class Engine:
         self.settings = settings
         self.policies = Policies(settings)
         self._viewer = Viewer(settings)
-        self.runs = Runs(settings.name)
+        self.parked = Parked(self._make_pool) if settings.parked else None
+        self.runs = Runs(settings.name, self.parked)
         self.private = PrivateDir(settings, self._viewer, self.runs)
         self._pid = os.getpid()
 
@@ -112,10 +115,22 @@ class Engine:
         self.check_open()
         return self.private.open() if self.settings.persist else None
 
+    def _make_pool(self) -> _cordon.Pool:
+        """The library's pool of sandboxes for runs of this one."""
+        settings, options = self.settings, self.settings.launch_options()
+        doc = settings.policy.effective()
+        if settings.persist:
+            options["private_dir"] = self.private.path_for(self.private.open(), settings.policy)
+        # Any program will do that runs may start: it is not started.
+        argv0 = next(iter(doc.get("commands", ())), "/bin/sh")
+        return launcher().pool(settings.parked, 0, self.policies.native(settings.policy), [argv0], **options)
+
     def shut(self, remove: bool) -> None:
         """Ends everything. ``remove``: even files that were to stay."""
         self._after_fork()
         if self.runs.close() or remove:
+            if self.parked is not None:
+                self.parked.close()
             self.runs.end()
             self.private.close(remove)
 
@@ -214,7 +229,8 @@ class Engine:
             return denied
         job = Job(native, argv, merge=args.merge, cwd=args.cwd, stated=policy)
         try:
-            if home is None and args.code is not None:
+            # What was made ahead has no place for a directory on disk.
+            if home is None and args.code is not None and self.parked is None:
                 home = job.temporary_home = self.private.temporary()
             self._fill(job, args, policy, home)
         except BaseException:
@@ -234,7 +250,9 @@ class Engine:
         options["search_path"] = _code_path(args) or options["search_path"]
         if home is not None:
             options["private_dir"] = self.private.path_for(home, policy)
-            self._put_files(job, args, policy, home)
+            self._put_files(job, args, policy, home.path)
+        elif args.code is not None:
+            self._put_files(job, args, policy, self.private.place_for_code(policy))
         elif isinstance(args.cmd, str):
             self._put_programs(job, policy)
         path = self.private.search_path(job.argv[0], job.policy, policy, options.get("code_dir"))
@@ -257,17 +275,17 @@ class Engine:
             options["workspace_changes"] = True
 
     def _put_files(
-        self, job: Job, args: RunArguments, policy: Policy, home: _store.Home
+        self, job: Job, args: RunArguments, policy: Policy, beside: str
     ) -> None:
         """Puts code, and commands that are too long for an argument, into files of the run's own."""
         code, private = args.code, self.private
         python = private.python_link(policy)
         if code is not None:
-            job.drop = put_code(home.path, python, code.filename, code.content, code.files)
+            job.drop = put_code(beside, python, code.filename, code.content, code.files)
             job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.filename}"
         elif len(job.argv) == 3 and len(job.argv[2]) > _ARGUMENT_MAX:
             if args.shell is not None or job.argv[:2] == ["/bin/sh", "-c"]:
-                job.drop = put_code(home.path, python, "command", job.argv[2], None)
+                job.drop = put_code(beside, python, "command", job.argv[2], None)
                 job.argv[1:] = [f"{private.inside_code(job.drop.path)}/command"]
         if job.drop is not None:
             job.options["code_dir"] = job.drop.path

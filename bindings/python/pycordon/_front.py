@@ -13,6 +13,7 @@ from ._native import current_directory
 from ._engine import Engine
 from ._errors import UsageError
 from ._job import Endpoint, StrPath
+from ._parked import MOST
 from ._policy import Config, Policy, make_policy, working_in
 from ._result import Usage
 from ._settings import Settings
@@ -57,6 +58,7 @@ class Front:
         name: Optional[str] = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
+        parked: int = 0,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         _arguments.flag("persist", persist)
@@ -87,6 +89,7 @@ class Front:
             name=None if name is None else _arguments.text("name", name),
             id=None if id is None else _store.check_id(id),
             allow_overrides=allow_overrides,
+            parked=_arguments.whole("parked", parked, 0, MOST),
         )
         self._engine = Engine(made)
 
@@ -135,6 +138,14 @@ class Front:
     def workspace(self) -> "Optional[Workspace]":
         """The workspace that the last run with ``fs_workspace=`` left, or None."""
         return self._engine.runs.workspace.open()
+
+    def parked(self) -> Dict[str, int]:
+        """What became of the sandboxes that were made ahead (``parked=``): how many wait now
+        (``parked``); runs that had one (``warm``) or not (``cold``), because they asked for something
+        else (``misfits``) or because the host had changed (``stale``); how many were ``made`` and
+        ``dropped`` unused."""
+        parked = self._engine.parked
+        return {} if parked is None else parked.stats()
 
     def usage(self) -> Usage:
         """What all runs so far used: times and traffic added up, of the rest the highest."""

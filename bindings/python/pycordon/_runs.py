@@ -16,6 +16,7 @@ from ._native import launcher, log
 from ._errors import ClosedError, PathError, StateError, make_error, raise_native
 from ._job import Endpoint, Job, free_port, missing_cwd
 from ._keeper import keeper
+from ._parked import Parked
 from ._result import Result, Usage, from_receipt, not_started
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ def let_go(run: _cordon.Run, job: Job) -> None:
 class Runs:
     """The runs of one sandbox."""
 
-    def __init__(self, workspace_name: Optional[str]) -> None:
+    def __init__(self, workspace_name: Optional[str], parked: Optional[Parked] = None) -> None:
         self.workspace = WorkspaceTurn(workspace_name)
+        self.parked = parked
         self.usage = Usage(0.0, 0.0, 0, 0, 0, runs=0)
         self.is_closed = False
         self.endpoints: Dict[int, Endpoint] = {}
@@ -146,6 +148,8 @@ class Runs:
         self._spawned: "weakref.WeakSet[subprocess.Popen[Any]]" = weakref.WeakSet()
         self._publisher: Optional[Job] = None
         self.workspace.after_fork()
+        if self.parked is not None:
+            self.parked.renew_lock()
 
     # --- one run ---------------------------------------------------------------------------------
 
@@ -154,7 +158,7 @@ class Runs:
         self._begin_workspace(job)
         self._publish(job)
         try:
-            run = launcher().start(job.policy, job.argv, **job.options)
+            run = self._start(job)
         except _cordon.Error as error:
             self._unpublish(job)
             if error.name in ("not_found", "not_executable"):
@@ -171,6 +175,12 @@ class Runs:
         if closed:
             run.cancel()
         return run
+
+    def _start(self, job: Job) -> _cordon.Run:
+        # The file server has limits of its own, for which nothing is made ahead.
+        if self.parked is None or job.options.get("files"):
+            return launcher().start(job.policy, job.argv, **job.options)
+        return self.parked.start(job.policy, job.argv, job.options)
 
     def _begin_workspace(self, job: Job) -> None:
         if "workspace_name" not in job.options:
@@ -216,6 +226,7 @@ class Runs:
         if not job.is_kept:
             self._unpublish(job)
             run.close()
+            self._refill()
         log.debug("%s: %s in %.1f ms", job.argv[0], result.kind, result.duration_ms)
         if closed and result.kind in ("cancelled", "sandbox_error"):
             raise ClosedError("the sandbox was closed while the command ran")
@@ -244,6 +255,11 @@ class Runs:
             pass  # in a forked child it is the parent's
         with self._lock:
             self._forget(run)
+        self._refill()
+
+    def _refill(self) -> None:
+        if self.parked is not None and not self.is_closed:
+            self.parked.ended()
 
     def _forget(self, run: _cordon.Run) -> None:
         self.live.discard(run)

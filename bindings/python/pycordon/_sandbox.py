@@ -36,6 +36,8 @@ class Sandbox(Front):
     False gives each run fresh ones, in memory. ``keep``: they stay after that, for ``attach(id)``.
     ``env``: variables for all runs. ``name``: of the workspace, for sandboxes with ``fs_workspace=``.
     ``allow_overrides``: runs may ask for more than the sandbox states.
+    ``parked``: how many empty sandboxes are made ahead, from the first run on, so that the next runs
+    start sooner. Runs with other settings than the sandbox's may start as without.
 
     Making one does nothing but check its settings. It can be used by any number of threads, and as
     a context manager.

@@ -38,6 +38,7 @@ class Settings:
     id: Optional[str] = None
     name: Optional[str] = None
     allow_overrides: bool = False
+    parked: int = 0  # how many sandboxes are made ahead
 
     def meta(self) -> Dict[str, Any]:
         """The settings as the store keeps them for attach()."""

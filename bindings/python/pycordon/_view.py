@@ -207,19 +207,28 @@ class PrivateDir:
         """The directory's path, for a run with ``policy``. The library hides the user's state
         directory whatever is granted. At level landlock it cannot where the policy grants reading,
         and elsewhere it hides only the run's own directory and not its neighbours."""
+        self._check_hidden(home.path, policy)
+        return home.path
+
+    def place_for_code(self, policy: Policy) -> str:
+        """A path beside which the code of runs lies that have no private directory."""
+        path = os.path.join(_store.directory(), "code")
+        self._check_hidden(path, policy)
+        return path
+
+    def _check_hidden(self, path: str, policy: Policy) -> None:
         view = self._viewer.common()
-        if _store.is_hidden(home.path) and view.level != "landlock":
-            return home.path
+        if _store.is_hidden(path) and view.level != "landlock":
+            return
         doc = policy.effective()
         grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
         grants = [os.path.join(self._settings.base_dir, grant) for grant in grants]
         # The caller's directory and a workspace are shown without being such grants.
-        if inside(home.path, [*grants, *view.shown]):
+        if inside(path, [*grants, *view.shown]):
             raise StateError(
-                f"sandboxes are kept in '{os.path.dirname(home.path)}', which is granted",
+                f"sandboxes are kept in '{os.path.dirname(path)}', which is granted",
                 hint="set XDG_STATE_HOME to a directory of yours, or grant less",
             )
-        return home.path
 
     # --- where runs find things --------------------------------------------------------------
 

@@ -10,9 +10,9 @@
  * GIL again, except in callbacks that the library makes (workspaces): there the order is mutex,
  * then GIL, in every thread.
  *
- * Fork. A run and a launcher belong to the process that made them. In a forked child each method
- * raises, and freeing the object leaves everything as it is, since another thread of the parent may
- * have been in the middle of it.
+ * Fork. A run, a pool and a launcher belong to the process that made them. In a forked child each
+ * method raises, and freeing the object leaves everything as it is, since another thread of the
+ * parent may have been in the middle of it.
  */
 #ifndef BINDING_H
 #define BINDING_H
@@ -32,6 +32,7 @@ struct module_state {
 	PyObject *policy_type;
 	PyObject *launcher_type;
 	PyObject *run_type;
+	PyObject *pool_type;
 	PyObject *workspace_type;
 };
 
@@ -81,7 +82,7 @@ PyObject *module_of_type(PyTypeObject *type);
 /* Makes the type, adds it to @module and keeps it in *ret. */
 int add_type(PyObject *module, PyType_Spec *spec, PyObject **ret);
 
-extern PyType_Spec policy_spec, launcher_spec, run_spec, workspace_spec;
+extern PyType_Spec policy_spec, launcher_spec, run_spec, pool_spec, workspace_spec;
 
 /* A policy that does not change any more, shared by its object and the calls that use it. */
 struct policy_box {
@@ -111,12 +112,14 @@ struct start_call {
 int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, PyObject *kwargs);
 void start_call_done(struct start_call *call);
 
-/* --- run.c, result.c --- */
+/* --- run.c, pool.c, result.c --- */
 
 /* A run object that owns @run; @data is what its stdin is made of. NULL with the exception set, and
  * the run is freed then. */
 PyObject *run_object_new(PyObject *module, PyObject *launcher, struct cordon_run *run,
 			 PyObject *data);
+/* A pool object that owns @pool; frees it if it cannot be made (NULL with the exception set). */
+PyObject *pool_object_new(PyObject *module, PyObject *launcher, struct cordon_pool *pool);
 PyObject *published_list(const struct cordon_published *published, size_t n);
 PyObject *names_list(const char *const *names);
 PyObject *result_dict(const struct cordon_result *result);

@@ -124,11 +124,50 @@ static PyObject *launcher_check(PyObject *object, PyObject *unused)
 	return r < 0 ? raise_error(self->module, &err) : take_text(text);
 }
 
+static PyObject *launcher_pool(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct cordon_pool_options options = CORDON_POOL_OPTIONS_INIT;
+	struct launcher_object *self = (struct launcher_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_pool *pool = NULL;
+	PyObject *first, *rest, *got = NULL;
+	Py_ssize_t n = PyTuple_Size(args);
+	struct start_call call;
+	long long max_age_ms;
+	int r, is_parsed;
+
+	if (check_pid(self->module, self->pid, "launcher") < 0)
+		return NULL;
+	first = PyTuple_GetSlice(args, 0, 2);
+	rest = PyTuple_GetSlice(args, 2, n);
+	is_parsed = first && rest &&
+		    PyArg_ParseTuple(first, "IL:pool", &options.parked, &max_age_ms);
+	if (is_parsed) {
+		options.max_age_ms = max_age_ms;
+		options.refill = CORDON_REFILL_BY_HAND;
+		if (start_call_parse(&call, self->module, rest, kwargs) == 0) {
+			call.thread = PyEval_SaveThread();
+			r = cordon_pool_new(self->launcher, call.policy->policy, &call.options,
+					    &options, &pool, &err);
+			PyEval_RestoreThread(call.thread);
+			got = r < 0 ? raise_unless_set(self->module, &err)
+				    : pool_object_new(self->module, object, pool);
+		}
+		start_call_done(&call);
+	}
+	Py_XDECREF(first);
+	Py_XDECREF(rest);
+	return got;
+}
+
 static PyMethodDef launcher_methods[] = {
 	{ "start", (PyCFunction)(void (*)(void))launcher_start, METH_VARARGS | METH_KEYWORDS,
 	  "start(policy, argv, *, ...): starts a run. See _cordon.pyi for the arguments." },
 	{ "plan", (PyCFunction)(void (*)(void))launcher_plan, METH_VARARGS | METH_KEYWORDS,
 	  "plan(policy, argv, *, ...): what start() would do, as JSON; nothing runs." },
+	{ "pool", (PyCFunction)(void (*)(void))launcher_pool, METH_VARARGS | METH_KEYWORDS,
+	  "pool(parked, max_age_ms, policy, argv, *, ...): sandboxes made ahead for runs like "
+	  "this." },
 	{ "check", launcher_check, METH_NOARGS,
 	  "check(): what this machine offers, tried for real, as JSON." },
 	{ NULL, NULL, 0, NULL },

@@ -82,6 +82,7 @@ static int module_exec(PyObject *module)
 	    add_type(module, &policy_spec, &state->policy_type) < 0 ||
 	    add_type(module, &launcher_spec, &state->launcher_type) < 0 ||
 	    add_type(module, &run_spec, &state->run_type) < 0 ||
+	    add_type(module, &pool_spec, &state->pool_type) < 0 ||
 	    add_type(module, &workspace_spec, &state->workspace_type) < 0)
 		return -1;
 	return add_constants(module);
@@ -95,6 +96,7 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->policy_type);
 	Py_VISIT(state->launcher_type);
 	Py_VISIT(state->run_type);
+	Py_VISIT(state->pool_type);
 	Py_VISIT(state->workspace_type);
 	return 0;
 }
@@ -107,6 +109,7 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->policy_type);
 	Py_CLEAR(state->launcher_type);
 	Py_CLEAR(state->run_type);
+	Py_CLEAR(state->pool_type);
 	Py_CLEAR(state->workspace_type);
 	return 0;
 }

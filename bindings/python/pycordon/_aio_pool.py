@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, AsyncIterator, Iterator, List, Mapping, Optional, Set, Tuple, Union
+
+from . import _cordon
+from ._aio import AsyncSandbox
+from ._aio_wait import in_thread, slot, wait_for
+from ._engine import Engine
+from ._errors import ClosedError, CordonError, raise_native
+from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
+from ._policy import Config
+from ._pool import AHEAD, Inputs, Items, Progress, pool_settings
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import RunSettings, SandboxSettings
+
+
+async def _grade(engine: Engine, index: int, program: Program) -> Graded:
+    try:
+        args = program.arguments()
+        async with slot():
+            result = await wait_for(lambda: engine.begin(args))
+    except ClosedError:
+        raise
+    except (CordonError, OSError) as error:
+        return failed(index, program, error)
+    return judge(index, program, result)
+
+
+class AsyncPool(AsyncSandbox):
+    """The same as Pool for asyncio: ``run``, ``map`` and the others are coroutines, ``imap`` and
+    ``imap_unordered`` asynchronous iterators. Cancelling the task ends all its programs before the
+    cancellation goes on."""
+
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        workers: Optional[int] = None,
+        parked: Optional[int] = None,
+        env: Optional[Mapping[str, str]] = None,
+        allow_overrides: bool = False,
+        **settings: "Unpack[SandboxSettings]",
+    ) -> None:
+        self._workers, waiting = pool_settings(workers, parked)
+        super().__init__(
+            config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting, **settings
+        )
+
+    @classmethod
+    def beside(cls, engine: Engine, workers: int) -> "AsyncPool":
+        """A second front of a pool that exists; not to be closed."""
+        self = cls.__new__(cls)
+        self._engine = engine
+        self._workers = workers
+        return self
+
+    async def __aenter__(self) -> "AsyncPool":
+        return await self.start()
+
+    async def start(self) -> "AsyncPool":
+        """Makes the first sandboxes now instead of at the first run."""
+        self._engine.check_open()
+        assert self._engine.parked is not None
+        try:
+            await in_thread(self._engine.parked.open)
+        except _cordon.Error as error:
+            raise_native(error)
+        return self
+
+    @property
+    def workers(self) -> int:
+        """How many programs run at once."""
+        return self._workers
+
+    async def map(
+        self,
+        programs: Items,
+        inputs: Inputs = None,
+        *,
+        expected: Inputs = None,
+        checker: Optional[Checker] = None,
+        timeout: Union[float, str, None] = None,
+        limits: "Optional[RunSettings]" = None,
+        progress: Progress = None,
+    ) -> List[Graded]:
+        """Runs all programs and says about each what became of it, in their order; see Pool.map()."""
+        results = self.imap(
+            programs, inputs, expected=expected, checker=checker, timeout=timeout, limits=limits,
+            progress=progress,
+        )  # fmt: skip
+        return [graded async for graded in results]
+
+    amap = map
+
+    def imap(
+        self,
+        programs: Items,
+        inputs: Inputs = None,
+        *,
+        expected: Inputs = None,
+        checker: Optional[Checker] = None,
+        timeout: Union[float, str, None] = None,
+        limits: "Optional[RunSettings]" = None,
+        progress: Progress = None,
+    ) -> AsyncIterator[Graded]:
+        """The same one by one, in order; see Pool.imap()."""
+        common = {"checker": checker, "timeout": timeout, "limits": limits or {}}
+        source, total = numbered(programs, inputs, expected, common)
+        return self._results(source, Tally(total, progress), InOrder())
+
+    def imap_unordered(
+        self,
+        programs: Items,
+        inputs: Inputs = None,
+        *,
+        expected: Inputs = None,
+        checker: Optional[Checker] = None,
+        timeout: Union[float, str, None] = None,
+        limits: "Optional[RunSettings]" = None,
+        progress: Progress = None,
+    ) -> AsyncIterator[Graded]:
+        """The same as they come; ``index`` says which it is."""
+        common = {"checker": checker, "timeout": timeout, "limits": limits or {}}
+        source, total = numbered(programs, inputs, expected, common)
+        return self._results(source, Tally(total, progress), None)
+
+    async def _results(
+        self, source: Iterator[Tuple[int, Program]], tally: Tally, order: Optional[InOrder]
+    ) -> AsyncIterator[Graded]:
+        self._engine.check_open()
+        running: "Set[asyncio.Task[Graded]]" = set()
+        has_more, most_held = True, AHEAD * self._workers
+        try:
+            while has_more or running:
+                while has_more and len(running) < self._workers and (order is None or order.held < most_held):
+                    entry = next(source, None)
+                    has_more = entry is not None
+                    if entry is not None:
+                        running.add(asyncio.ensure_future(_grade(self._engine, *entry)))
+                if not running:
+                    continue
+                done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    graded = tally.add(task.result())
+                    for one in [graded] if order is None else order.add(graded):
+                        yield one
+        finally:
+            for task in running:
+                task.cancel()
+            if running:
+                await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sandboxes made ahead for the runs of one sandbox.
+
+The library makes them only when it is told to. One daemon thread does that for all sandboxes of this
+process, after a run has ended: the caller does not wait for it. It starts on first use.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import weakref
+from typing import Any, Callable, Dict, Optional, Sequence
+
+from . import _cordon
+from ._native import PerProcess, launcher, log
+
+#: As many as the library takes (CORDON_POOL_MAX).
+MOST = 256
+
+
+class Refiller:
+    """Makes what is missing, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._queue: "queue.SimpleQueue[weakref.ref[Parked]]" = queue.SimpleQueue()
+        threading.Thread(target=self._work, name="cordon-refill", daemon=True).start()
+
+    def add(self, parked: "Parked") -> None:
+        """Something may be missing there."""
+        self._queue.put(weakref.ref(parked))
+
+    def _work(self) -> None:
+        while True:
+            parked = self._queue.get()()
+            if parked is not None:
+                parked.refill()
+            parked = None  # this thread must not keep a sandbox alive
+
+
+refiller = PerProcess(Refiller)
+
+
+class Parked:
+    """The library's pool of a sandbox. ``make`` makes it, at the first run. A forked child has none:
+    its runs are started cold."""
+
+    def __init__(self, make: Callable[[], _cordon.Pool]) -> None:
+        self._make = make
+        self._pool: Optional[_cordon.Pool] = None
+        self._pid = os.getpid()
+        self._is_closed = self._is_asked = False
+        self.renew_lock()
+
+    def renew_lock(self) -> None:
+        """In a forked child another thread of the parent may hold the old one for ever."""
+        self._lock = threading.Lock()
+
+    def open(self) -> Optional[_cordon.Pool]:
+        """The pool, or None if there is none here."""
+        if self._pid != os.getpid() or self._is_closed:
+            return None
+        pool = self._pool
+        if pool is None:
+            with self._lock:
+                if self._pool is None and not self._is_closed:
+                    self._pool = self._make()
+                pool = self._pool
+        return pool
+
+    def start(self, policy: _cordon.Policy, argv: Sequence[str], options: Dict[str, Any]) -> _cordon.Run:
+        """Starts a run, with what was made ahead if that fits."""
+        pool = self.open()
+        return (launcher() if pool is None else pool).start(policy, argv, **options)
+
+    def ended(self) -> None:
+        """A run is over: there may be room for a new one."""
+        if self._pool is not None and not self._is_asked and self._pid == os.getpid():
+            self._is_asked = True
+            refiller().add(self)
+
+    def refill(self) -> None:
+        """Makes what is missing. Nobody hears of a failure: the next run is cold then."""
+        self._is_asked = False
+        try:
+            pool = self.open()
+            if pool is not None:
+                pool.refill()
+        except _cordon.Error as error:
+            log.debug("nothing could be made ahead: %s", error)
+
+    def stats(self) -> Dict[str, int]:
+        """What the library counts; zeros while there is no pool."""
+        pool = self._pool if self._pid == os.getpid() and not self._is_closed else None
+        if pool is None:
+            names = ("parked", "warm", "cold", "misfits", "stale", "made", "dropped")
+            return dict.fromkeys(names, 0)
+        return pool.stats()
+
+    def close(self) -> None:
+        """Ends what waits."""
+        with self._lock:
+            self._is_closed = True
+            pool, self._pool = self._pool, None
+        if pool is not None and self._pid == os.getpid():
+            pool.close()
