@@ -35,7 +35,7 @@ struct outcome {
 	int is_copy; /* there was no overlay to be had */
 };
 
-static int with_terminal, with_net, with_workspace, with_files;
+static int with_terminal, with_net, with_workspace, with_files, with_pool;
 static char state[] = "/tmp/cordon-torture-XXXXXX";
 
 /* The command has run: it left its marker, where it may. */
@@ -72,10 +72,14 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	const char *argv[] = { "/bin/sh", "-c", "echo ran > marker", NULL };
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
 	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_pool_options one = CORDON_POOL_OPTIONS_INIT;
 	struct cordon_launcher *launcher = NULL;
 	struct cordon_policy *policy = NULL;
+	struct cordon_pool *pool = NULL;
 	struct cordon_run *run = NULL;
 
+	one.parked = 1;
+	one.refill = CORDON_REFILL_BY_HAND;
 	unlink(marker);
 	memset(ret, 0, sizeof(*ret));
 	CHECK_INT(cordon_policy_new(&policy, &err), 0);
@@ -101,8 +105,12 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 	fault_arm(outside_nth, ENOMEM);
 	fault_arm_init(init_nth, ENOMEM);
 	ret->start_error = cordon_launcher_new(&launcher, &err);
+	/* An init that cannot be parked is no error. */
+	if (!ret->start_error && with_pool)
+		ret->start_error = cordon_pool_new(launcher, policy, &options, &one, &pool, &err);
 	if (!ret->start_error)
-		ret->start_error = cordon_run_start(launcher, policy, &options, &run, &err);
+		ret->start_error = pool ? cordon_pool_start(pool, NULL, &options, &run, &err)
+					: cordon_run_start(launcher, policy, &options, &run, &err);
 	ret->fired = outside_nth > 0 && fault_arm(0, 0) == 0;
 	fault_arm_init(0, 0);
 	if (ret->start_error) {
@@ -116,6 +124,7 @@ static void run_once(const char *level, long outside_nth, long init_nth, struct 
 		       cordon_run_result(run)->workspace->mechanism != CORDON_MECHANISM_OVERLAY;
 	ret->has_run = find_marker(ret->start_error ? NULL : cordon_run_result(run));
 	cordon_run_free(run);
+	cordon_pool_free(pool);
 	cordon_launcher_free(launcher);
 	cordon_policy_free(policy);
 }
@@ -190,6 +199,17 @@ static void test_outside_namespaces(void)
 static void test_outside_landlock(void)
 {
 	fail_each_outside("landlock");
+}
+
+/* A parked init that fails, at whatever moment, is not used; the run is cold, or fails. */
+static void test_pool(void)
+{
+	with_pool = 1;
+	fail_each_in_init("namespaces");
+	fail_each_outside("namespaces");
+	with_workspace = 1;
+	fail_each_outside("namespaces");
+	with_workspace = with_pool = 0;
 }
 
 static void test_terminal(void)
@@ -267,5 +287,5 @@ static void test_setup(void)
 }
 
 TAP_MAIN(test_setup, test_init_namespaces, test_init_landlock, test_outside_namespaces,
-	 test_outside_landlock, test_terminal, test_files, test_net, test_workspace,
+	 test_outside_landlock, test_pool, test_terminal, test_files, test_net, test_workspace,
 	 test_nothing_left)
