@@ -44,7 +44,7 @@ struct cordon_pool;
 
 enum cordon_refill {
 	/* cordon_run_free() of a run of this pool makes what is missing: after the result, and in
-	 * the thread that frees the run. It takes some 0.1 milliseconds for each. */
+	 * the thread that frees the run. It takes about half a millisecond for each. */
 	CORDON_REFILL_AT_FREE = 0,
 	CORDON_REFILL_BY_HAND, /* only cordon_pool_refill() does */
 };
@@ -91,13 +91,14 @@ int cordon_pool_start(struct cordon_pool *pool, const struct cordon_policy *poli
 		      const struct cordon_run_options *options, struct cordon_run **ret,
 		      struct cordon_error *err);
 
-/** Parks what is missing, and throws away what is too old or would not be used any more. Returns
- * how many were made; an error if one could not be. Does not wait until they are ready. */
+/** Throws away what is too old or has failed, and parks what is missing. Returns how many were
+ * made; an error if one could not be. Does not wait until they are ready. */
 int cordon_pool_refill(struct cordon_pool *pool, struct cordon_error *err);
 
 void cordon_pool_stats(struct cordon_pool *pool, struct cordon_pool_stats *ret);
 
-/** Ends all parked inits. Runs that were started go on. NULL is fine. */
+/** Ends all parked inits. Runs that were started go on. Not while another thread uses the pool.
+ * NULL is fine. */
 void cordon_pool_free(struct cordon_pool *pool);
 
 #pragma GCC visibility pop

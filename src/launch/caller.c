@@ -26,7 +26,7 @@
 
 #define ASK_PERSONALITY 0xffffffffUL
 #define RESOURCES 16		/* that have a limit */
-#define STATUS_BYTES (64 << 10) /* the list of groups may be long */
+#define STATUS_BYTES (16 << 10) /* the list of groups may be long: some thousands */
 
 /* struct sched_attr, which older headers lack */
 struct sched_state {

@@ -55,7 +55,8 @@ static void unref_mould(struct mould *m)
 		mould_free(m);
 }
 
-/* A list of what to end once the lock is released: that may take a moment. */
+/* A list of what to end once the lock is released: that may take a moment. Only `n` is set at
+ * first: it is large. */
 struct leaving {
 	struct parked v[CORDON_POOL_MAX];
 	unsigned n;
@@ -131,9 +132,10 @@ static void free_copy(struct cordon_pool *p)
 
 void cordon_pool_free(struct cordon_pool *p)
 {
-	struct leaving leaving = { .n = 0 };
+	struct leaving leaving;
 	unsigned refs;
 
+	leaving.n = 0;
 	if (!p)
 		return;
 	if (p->launcher->pid != getpid()) {
@@ -238,15 +240,20 @@ static int make_one(struct cordon_pool *p, struct leaving *leaving, struct cordo
 
 static int refill(struct cordon_pool *p, struct cordon_error *err)
 {
-	struct leaving leaving = { .n = 0 };
+	struct leaving leaving;
 	int made = 0, r = 0;
+	bool is_full;
 
+	leaving.n = 0;
 	if (!can_park(p))
 		return 0;
 	pthread_mutex_lock(&p->lock);
 	drop_useless(p, &leaving);
+	is_full = p->n + p->n_coming >= p->size && !p->is_doubtful;
 	pthread_mutex_unlock(&p->lock);
 	end_leaving(p, &leaving);
+	if (is_full)
+		return 0;
 	leaving.n = 0;
 	r = renew_mould(p, &leaving, err);
 	end_leaving(p, &leaving);
@@ -356,10 +363,11 @@ int cordon_pool_new(struct cordon_launcher *launcher, const struct cordon_policy
 /* The oldest one that is fit for use. PARKED_INIT but for its pool if there is none. */
 static struct parked take(struct cordon_pool *p)
 {
-	struct leaving leaving = { .n = 0 };
+	struct leaving leaving;
 	struct parked taken = PARKED_INIT;
 	uint64_t now = clock_ns();
 
+	leaving.n = 0;
 	pthread_mutex_lock(&p->lock);
 	p->refs++; /* the run's */
 	if (p->mould && mould_mounts_changed(p->mould)) {
@@ -448,9 +456,10 @@ void pool_forget(struct cordon_pool *p, struct mould *mould)
 bool pool_may_use(struct cordon_run *run)
 {
 	struct cordon_pool *p = run->pool;
-	struct leaving leaving = { .n = 0 };
+	struct leaving leaving;
 	bool may_use;
 
+	leaving.n = 0;
 	/* It has failed or was killed: that says nothing about the others. */
 	if (!init_is_waiting(&run->spawned))
 		return false;

@@ -18,6 +18,10 @@ result = box.run(["ls", "-l"], orphans="keep", timeout="5s", policy=policy, limi
 result = box.run_code("print(1)", files={"a": b""}, max_memory_mb=64.5)
 result = pycordon.run("true", workdir="/var/tmp", fs_read=["/usr"], stdin=b"x", check=True, timeout=1.5)
 text: str = result.kind
+pool = pycordon.Pool(workers=2, parked=4, limits_memory="64M", env={"A": "b"})
+graded = pool.map(["print(1)"], ["x"], expected=["1"], timeout=2, limits={"limits_procs": 8})
+graded = pool.map([pycordon.Program(code="1", checker=lambda r: r.ok), {"code": "2"}, ["ls"]], progress=print)
+verdict: str = graded[0].verdict
 
 # Slips: a wrong name, type, unit, literal.
 pycordon.Sandbox(max_memmory_mb=512)  # slip
@@ -37,3 +41,8 @@ box.run("true", fs_raed=["/usr"])  # slip
 box.run_code("print(1)", files=["a"])  # slip
 pycordon.run("true", stdin=["x"])  # slip
 pycordon.AsyncSandbox(limits_procs="many")  # slip
+pycordon.Pool(worker=2)  # slip
+pycordon.Pool(parked="two")  # slip
+pool.map(["print(1)"], limits={"limits_memmory": "64M"})  # slip
+pool.map([pycordon.Program(code=5)])  # slip
+pycordon.AsyncPool(limits_memory=["64M"])  # slip

@@ -54,7 +54,7 @@ class AsyncPool(AsyncSandbox):
         )
 
     @classmethod
-    def beside(cls, engine: Engine, workers: int) -> "AsyncPool":
+    def _beside(cls, engine: Engine, workers: int) -> "AsyncPool":
         """A second front of a pool that exists; not to be closed."""
         self = cls.__new__(cls)
         self._engine = engine

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import weakref
-from typing import Any, Callable, Dict, Optional, Sequence
+from typing import Any, Callable, Dict, Optional, Sequence, Tuple
 
 from . import _cordon
 from ._native import PerProcess, launcher, log
@@ -20,23 +20,36 @@ from ._native import PerProcess, launcher, log
 MOST = 256
 
 
+#: Ended runs that may wait to be freed; each has some open files.
+_BACKLOG = 16
+
+
 class Refiller:
-    """Makes what is missing, in a thread of its own."""
+    """Frees runs that have ended and makes what is missing, in a thread of its own."""
 
     def __init__(self) -> None:
-        self._queue: "queue.SimpleQueue[weakref.ref[Parked]]" = queue.SimpleQueue()
+        self._queue: "queue.SimpleQueue[Tuple[weakref.ref[Parked], Optional[_cordon.Run]]]"
+        self._queue = queue.SimpleQueue()
         threading.Thread(target=self._work, name="cordon-refill", daemon=True).start()
 
-    def add(self, parked: "Parked") -> None:
-        """Something may be missing there."""
-        self._queue.put(weakref.ref(parked))
+    def add(self, parked: "Parked", run: Optional[_cordon.Run]) -> bool:
+        """A run is over, and something may be missing there. False: free the run yourself."""
+        takes = self._queue.qsize() < _BACKLOG
+        self._queue.put((weakref.ref(parked), run if takes else None))
+        return takes
 
     def _work(self) -> None:
         while True:
-            parked = self._queue.get()()
+            known, run = self._queue.get()
+            if run is not None:
+                try:
+                    run.close()
+                except _cordon.Error as error:
+                    log.debug("cannot free a run: %s", error)
+            parked = known()
             if parked is not None:
                 parked.refill()
-            parked = None  # this thread must not keep a sandbox alive
+            parked = run = None  # this thread must not keep a sandbox alive
 
 
 refiller = PerProcess(Refiller)
@@ -50,7 +63,7 @@ class Parked:
         self._make = make
         self._pool: Optional[_cordon.Pool] = None
         self._pid = os.getpid()
-        self._is_closed = self._is_asked = False
+        self._is_closed = False
         self.renew_lock()
 
     def renew_lock(self) -> None:
@@ -74,15 +87,15 @@ class Parked:
         pool = self.open()
         return (launcher() if pool is None else pool).start(policy, argv, **options)
 
-    def ended(self) -> None:
-        """A run is over: there may be room for a new one."""
-        if self._pool is not None and not self._is_asked and self._pid == os.getpid():
-            self._is_asked = True
-            refiller().add(self)
+    def ended(self, run: Optional[_cordon.Run] = None) -> bool:
+        """A run is over: there may be room for a new one. Freeing the run takes a moment, for which
+        the caller need not wait either. False: that is still to be done."""
+        if self._pool is None or self._is_closed or self._pid != os.getpid():
+            return False
+        return refiller().add(self, run)
 
     def refill(self) -> None:
         """Makes what is missing. Nobody hears of a failure: the next run is cold then."""
-        self._is_asked = False
         try:
             pool = self.open()
             if pool is not None:

@@ -259,7 +259,7 @@ class Pool(Sandbox):
         """map() for programs with an event loop; cancelling the task ends all programs that run."""
         from ._aio_pool import AsyncPool
 
-        there = AsyncPool.beside(self._engine, self._workers)
+        there = AsyncPool._beside(self._engine, self._workers)
         return await there.map(
             programs, inputs, expected=expected, checker=checker, timeout=timeout, limits=limits,
             progress=progress,

@@ -225,8 +225,8 @@ class Runs:
             self.workspace.end(job)
         if not job.is_kept:
             self._unpublish(job)
-            run.close()
-            self._refill()
+            if self.parked is None or not self.parked.ended(run):
+                run.close()
         log.debug("%s: %s in %.1f ms", job.argv[0], result.kind, result.duration_ms)
         if closed and result.kind in ("cancelled", "sandbox_error"):
             raise ClosedError("the sandbox was closed while the command ran")
@@ -255,10 +255,7 @@ class Runs:
             pass  # in a forked child it is the parent's
         with self._lock:
             self._forget(run)
-        self._refill()
-
-    def _refill(self) -> None:
-        if self.parked is not None and not self.is_closed:
+        if self.parked is not None:
             self.parked.ended()
 
     def _forget(self, run: _cordon.Run) -> None:
