@@ -234,6 +234,8 @@ def test_wrong_arguments(pool):
         (lambda: pool.map(["a"], checker=5), "a function is needed"),
         (lambda: pool.map(["a"], progress=5), "a function is needed"),
         (lambda: pycordon.Pool(workers=0), "workers"),
+        (lambda: pycordon.Pool(workdir="/tmp"), "a pool has no 'workdir'"),
+        (lambda: pycordon.AsyncPool(persist=True), "a pool has no 'persist'"),
         (lambda: pycordon.Pool(parked=0), "parked"),
         (lambda: pycordon.Pool(parked=257), "parked"),
         (lambda: pycordon.Sandbox(parked=-1), "parked"),

@@ -48,7 +48,7 @@ class AsyncPool(AsyncSandbox):
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
-        self._workers, waiting = pool_settings(workers, parked)
+        self._workers, waiting = pool_settings(workers, parked, settings)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting, **settings
         )

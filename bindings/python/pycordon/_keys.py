@@ -64,7 +64,7 @@ def names() -> Dict[str, str]:
 #: What else Sandbox() and run() take: misspelt, or in the wrong call, it arrives among the settings.
 ARGUMENTS = {
     **dict.fromkeys(
-        ("workdir", "persist", "keep", "id", "name", "allow_overrides"),
+        ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked"),
         "it is an argument of Sandbox()",
     ),
     **dict.fromkeys(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List,
 
 from . import _arguments, _cordon
 from ._engine import Engine, Started
-from ._errors import ClosedError, CordonError, raise_native
+from ._errors import ClosedError, CordonError, UsageError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
 from ._parked import MOST
 from ._policy import Config
@@ -35,9 +35,14 @@ def default_workers() -> int:
     return max(1, len(os.sched_getaffinity(0)))
 
 
-def pool_settings(workers: Optional[int], parked: Optional[int]) -> Tuple[int, int]:
+def pool_settings(
+    workers: Optional[int], parked: Optional[int], settings: Mapping[str, object]
+) -> Tuple[int, int]:
     """How many run at once, and how many wait. One more than run, so that one is ready while another
     is being made."""
+    for name in ("workdir", "persist", "keep", "id", "name"):
+        if name in settings:
+            raise UsageError(f"a pool has no '{name}': its runs share nothing", hint="use a Sandbox")
     many = default_workers() if workers is None else _arguments.whole("workers", workers, 1, 4096)
     return many, min(many + 1, MOST) if parked is None else _arguments.whole("parked", parked, 1, MOST)
 
@@ -159,7 +164,7 @@ class Pool(Sandbox):
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
-        self._workers, waiting = pool_settings(workers, parked)
+        self._workers, waiting = pool_settings(workers, parked, settings)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting, **settings
         )
