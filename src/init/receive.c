@@ -39,6 +39,7 @@ static long receive(struct control_order *order, struct fd_control *control, int
 	long r;
 
 	control->len = 0;
+	control->level = control->type = 0;
 	r = raw3(__NR_recvmsg, CTL_FD, &msg, flags | MESSAGE_CMSG_CLOEXEC);
 	if (r == 0)
 		return -EPIPE;
@@ -235,7 +236,7 @@ int receive_plan(struct init *in)
 
 void receive_go(struct init *in)
 {
-	struct control_order order;
+	struct control_order order = { .type = 0 };
 	struct fd_control control;
 	long n = receive(&order, &control, 0);
 

@@ -37,13 +37,14 @@ struct sched_state {
 	uint64_t runtime, deadline, period;
 };
 
-/* Compared byte by byte: zeroed first, so that padding is the same. */
+/* Compared byte by byte: without padding, and zeroed first. */
 struct caller_fixed {
 	uint64_t limits[RESOURCES][2];
 	struct sched_state sched;
 	uint64_t root_dev, root_ino, root_mount;
 	long personality, io_priority, timer_slack, no_huge_pages, securebits;
 	struct utsname names; /* the domain name is copied into the sandbox */
+	char fill[sizeof(long) - sizeof(struct utsname) % sizeof(long)];
 };
 
 struct caller_state {

@@ -189,7 +189,7 @@ bool mould_mounts_changed(const struct mould *m)
 bool mould_is_same(const struct mould *m)
 {
 	struct caller_state *now;
-	struct shown object;
+	struct shown object = { .path = NULL };
 	bool is_same;
 
 	for (size_t i = 0; i < m->n; i++)

@@ -65,7 +65,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 			struct cordon_error *err)
 {
 	struct plan_input input = { .policy = policy };
-	struct plan *plan;
+	struct plan *plan = NULL;
 	int r;
 
 	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
