@@ -33,6 +33,13 @@ def ready(pool, count):
     until(lambda: pool.parked()["parked"] == count, "nothing was made ahead")
 
 
+def all_warm(pool, count=None):
+    """No run was cold, but for those after a mount by some other program of this machine."""
+    stats = pool.parked()
+    assert stats["misfits"] == 0 and stats["cold"] <= stats["stale"] <= 2, stats
+    assert count is None or stats["warm"] + stats["cold"] == count, stats
+
+
 def test_runs_are_warm_and_fresh(pool, level):
     if level != "namespaces":
         pytest.skip("nothing is made ahead at level landlock")
@@ -42,8 +49,7 @@ def test_runs_are_warm_and_fresh(pool, level):
         result = pool.run("ls -A /tmp /dev/shm; ls -A ~; ipcs -m; echo x | tee /tmp/mine ~/mine /dev/shm/mine; ipcmk -M 64")
         assert result.ok and result.stdout.startswith("/dev/shm:\n\n/tmp:\n"), result.output
         assert "mine" not in result.stdout and "0x" not in result.stdout.split("x\n")[0]
-    stats = pool.parked()
-    assert stats["warm"] == 5 and stats["cold"] == 0
+    all_warm(pool, 5)
 
 
 def test_code_files_streams_and_processes(pool):
@@ -66,7 +72,8 @@ def test_other_settings_fall_back(pool, level, tmp_path):
     assert pool.run("echo a", limits_disk="1M").stdout == "a\n"
     assert pool.run("echo $A", env={"A": "b"}, limits_memory="64M", timeout=5).stdout == "b\n"
     if level == "namespaces":
-        assert pool.parked()["misfits"] == 1 and pool.parked()["warm"] == 1
+        stats = pool.parked()
+        assert stats["misfits"] + stats["stale"] >= 1 and stats["warm"] + stats["stale"] >= 1
 
 
 def test_private_directories_are_parked_too(level, place):
@@ -80,9 +87,8 @@ def test_private_directories_are_parked_too(level, place):
             ready(sandbox, 1)
             assert sandbox.run_code("print(len(open('/tmp/k', 'a+').name))").ok
             ready(sandbox, 1)
-        assert sandbox.parked()["cold"] == 0 and sandbox.parked()["misfits"] == 0
         sandbox.files.write("/tmp/f", "x")
-        assert sandbox.parked()["misfits"] == 0
+        all_warm(sandbox)
 
 
 def test_workspaces_are_parked_too(level, place):
@@ -99,8 +105,7 @@ def test_workspaces_are_parked_too(level, place):
         ready(sandbox, 1)
         assert sandbox.run("cat a").stdout == "3\n"
         assert (project / "a").read_text() == "1\n"
-        stats = sandbox.parked()
-        assert stats["warm"] == 3 and stats["cold"] == 0
+        all_warm(sandbox, 3)
         sandbox.workspace.discard()
 
 
@@ -343,7 +348,7 @@ def test_fork(pool, level):
     assert os.waitpid(pid, 0)[1] == 0
     assert pool.run("echo parent").stdout == "parent\n"
     if level == "namespaces":
-        assert pool.parked()["cold"] == 0
+        all_warm(pool)
 
 
 def children(pid):
@@ -402,7 +407,8 @@ def test_interrupted(place):
     assert b"KeyboardInterrupt" in said and process.returncode != 0
     until(lambda: not [pid for pid in below if is_alive(pid)], "something is left of an interrupted grader")
     left = place / "state" / "cordon" / "sandboxes"
-    assert not left.exists() or os.listdir(left) == []
+    # Between two lines it may leave one program's code, which the next sandbox sweeps.
+    assert not left.exists() or len(os.listdir(left)) <= 1
 
 
 def test_killed_inits(pool, level):
@@ -436,7 +442,7 @@ def test_many_runs_leave_nothing(level):
         for _ in range(2000):
             assert pool.run(["/bin/true"]).ok
         until(lambda: level != "namespaces" or pool.parked()["parked"] == 3, "not refilled")
-        assert count_fds() <= fds + 4
+        until(lambda: count_fds() <= fds + 4, "open files pile up")
         assert memory_kib() < memory + 8192
         until(lambda: len(children(os.getpid())) <= processes + 4, "processes pile up")
         if level == "namespaces":

