@@ -320,7 +320,7 @@ static void test_walks(void)
 		       "%.1f steps each, at most %u\n",
 		       seccomp_variant_name(v), filter->len, cached, KNOWN_CALLS,
 		       (double)steps / KNOWN_CALLS, worst);
-		CHECK(cached > 200);
+		CHECK(cached > TEST_ALLOWED_CALLS);
 		CHECK(steps < 14 * KNOWN_CALLS);
 		CHECK(worst < 32);
 	}
