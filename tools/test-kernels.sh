@@ -344,7 +344,7 @@ run_kernel() {
 	done
 	guests=()
 	/usr/bin/python3 tools/summarise.py "$results" 0
-	[ -n "$pytest_args" ] || tests/kernels/deal.py --times "$base/times" "$results"
+	[ -n "${PYTEST_ARGS-}" ] || tests/kernels/deal.py --times "$base/times" "$results"
 	echo "$name: Linux $(cat "$dir/ready"): $(cat "$results/closing"), $((SECONDS - start)) s" >>"$base/results/lines"
 }
 
