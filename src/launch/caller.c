@@ -14,6 +14,7 @@
 #include <linux/ioprio.h>
 #include <linux/stat.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/personality.h>
@@ -27,6 +28,10 @@
 #define ASK_PERSONALITY 0xffffffffUL
 #define RESOURCES 16		/* that have a limit */
 #define STATUS_BYTES (16 << 10) /* the list of groups may be long: some thousands */
+#define NODE_WORDS 16		/* 1024 nodes of memory */
+/* Younger than the headers. */
+#define GET_NO_WRITE_EXEC 66 /* PR_GET_MDWE */
+#define GET_MERGE 68	     /* PR_GET_MEMORY_MERGE */
 
 /* struct sched_attr, which older headers lack */
 struct sched_state {
@@ -43,13 +48,17 @@ struct caller_fixed {
 	struct sched_state sched;
 	uint64_t root_dev, root_ino, root_mount;
 	long personality, io_priority, timer_slack, no_huge_pages, securebits;
+	long no_write_exec, merge, memory_policy;
+	uint64_t memory_nodes[NODE_WORDS];
+	long tsc;
+	long thread;	      /* 0 = another thread that looks the same has the same filters */
 	struct utsname names; /* the domain name is copied into the sandbox */
 	char fill[sizeof(long) - sizeof(struct utsname) % sizeof(long)];
 };
 
 struct caller_state {
 	struct caller_fixed fixed;
-	size_t len;
+	size_t len, status_len, cgroup_len; /* the first two parts of the text */
 	char text[]; /* files of the thread in /proc, the parts that matter */
 };
 
@@ -108,50 +117,114 @@ static size_t keep_lines(char *text, size_t len)
 	return kept;
 }
 
-/* @dir_fd: the thread's directory in /proc. Fills @text (of STATUS_BYTES): the length, or -errno.
- */
-static ssize_t read_files(int dir_fd, char *text)
+/* What may not be there, because the kernel has no such thing or nothing to say. */
+static bool is_absent(ssize_t r)
 {
-	static const char *const links[] = { "ns/user", "ns/mnt", "ns/pid_for_children",
-					     "ns/time_for_children" };
-	ssize_t n = read_proc(dir_fd, "status", text, STATUS_BYTES);
-	size_t len;
-
-	if (n < 0)
-		return n;
-	text[n] = '\0'; /* it did not fill the buffer */
-	len = keep_lines(text, (size_t)n);
-	n = read_proc(dir_fd, "cgroup", text + len, STATUS_BYTES - len);
-	/* ENOENT, here and below: the kernel has no such thing. */
-	if (n < 0 && n != -ENOENT)
-		return n;
-	len += n < 0 ? 0 : (size_t)n;
-	/* The label of AppArmor, SELinux and their like; without one of them it cannot be read. */
-	n = read_proc(dir_fd, "attr/current", text + len, STATUS_BYTES - len);
-	if (n < 0 && n != -EINVAL && n != -ENOENT && n != -EOPNOTSUPP)
-		return n;
-	len += n < 0 ? 0 : (size_t)n;
-	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
-		n = readlinkat(dir_fd, links[i], text + len, STATUS_BYTES - len);
-		if (n < 0 && errno != ENOENT)
-			return -errno;
-		if (n >= 0 && (size_t)n == STATUS_BYTES - len)
-			return -EFBIG;
-		len += n < 0 ? 0 : (size_t)n;
-	}
-	return (ssize_t)len;
+	return r == -ENOENT || r == -EINVAL || r == -EOPNOTSUPP;
 }
 
-static ssize_t read_text(char *text)
+/* Adds a file to the text. */
+static int add_file(int dir_fd, const char *path, struct caller_state *s)
 {
-	int dir_fd = open("/proc/thread-self", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	ssize_t len;
+	ssize_t n = read_proc(dir_fd, path, s->text + s->len, STATUS_BYTES - s->len);
+
+	if (n < 0)
+		return is_absent(n) ? 0 : (int)n;
+	s->len += (size_t)n;
+	return 0;
+}
+
+static int add_link(int dir_fd, const char *path, struct caller_state *s)
+{
+	ssize_t n = readlinkat(dir_fd, path, s->text + s->len, STATUS_BYTES - s->len);
+
+	if (n < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if ((size_t)n == STATUS_BYTES - s->len)
+		return -EFBIG;
+	s->len += (size_t)n;
+	return 0;
+}
+
+/* The first two parts of the text. @dir_fd: a directory in /proc. */
+static int read_status(int dir_fd, struct caller_state *s)
+{
+	ssize_t n = read_proc(dir_fd, "status", s->text, STATUS_BYTES);
+	int r;
+
+	if (n < 0)
+		return (int)n;
+	s->text[n] = '\0'; /* it did not fill the buffer */
+	s->len = s->status_len = keep_lines(s->text, (size_t)n);
+	r = add_file(dir_fd, "cgroup", s);
+	s->cgroup_len = s->len - s->status_len;
+	return r;
+}
+
+static int read_files(int dir_fd, struct caller_state *s)
+{
+	/* The labels of AppArmor, SELinux and their like: of this process, and of what it executes.
+	 */
+	static const char *const files[] = { "attr/current", "attr/exec",
+					     "../../coredump_filter" }; /* of the process */
+	static const char *const links[] = { "ns/user", "ns/mnt", "ns/pid_for_children",
+					     "ns/time_for_children" };
+	int r = read_status(dir_fd, s);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++)
+		r = add_file(dir_fd, files[i], s);
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(links); i++)
+		r = add_link(dir_fd, links[i], s);
+	return r;
+}
+
+/* The line of the status that begins with @name, or nothing. */
+static const char *find_line(const struct caller_state *s, const char *name, size_t *ret_len)
+{
+	size_t len = strlen(name);
+
+	for (size_t at = 0; at < s->status_len;) {
+		const char *line = s->text + at;
+		const char *end = memchr(line, '\n', s->status_len - at);
+		size_t size = end ? (size_t)(end - line) + 1 : s->status_len - at;
+
+		if (size > len && memcmp(line, name, len) == 0) {
+			*ret_len = size;
+			return line;
+		}
+		at += size;
+	}
+	*ret_len = 0;
+	return NULL;
+}
+
+/* Kernels before 5.9 do not count them. */
+static unsigned count_filters(const struct caller_state *s)
+{
+	size_t len;
+	const char *line = find_line(s, "Seccomp_filters:", &len);
+
+	if (line)
+		return (unsigned)strtoul(line + strlen("Seccomp_filters:"), NULL, 10);
+	line = find_line(s, "Seccomp:", &len);
+	return line && strtoul(line + strlen("Seccomp:"), NULL, 10) == 0 ? 0 : 1;
+}
+
+static struct caller_state *new_state(void)
+{
+	return calloc(1, sizeof(struct caller_state) + STATUS_BYTES + 1);
+}
+
+static int read_in(const char *dir, int (*read)(int dir_fd, struct caller_state *s),
+		   struct caller_state *s)
+{
+	int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC), r;
 
 	if (dir_fd < 0)
 		return -errno;
-	len = read_files(dir_fd, text);
+	r = read(dir_fd, s);
 	close(dir_fd);
-	return len;
+	return r;
 }
 
 /* A new root directory shows another machine, even with the same mounts. */
@@ -167,47 +240,119 @@ static int read_root(struct caller_fixed *ret)
 	return 0;
 }
 
-static int read_fixed(struct caller_fixed *ret)
+/* These cannot fail, or only where they do not exist: then they are the same every time. */
+static void read_settings(struct caller_fixed *ret)
 {
-	int r = read_root(ret);
+	int mode = 0;
 
-	if (r < 0)
-		return r;
-	for (int i = 0; i < RESOURCES; i++)
-		if (syscall(SYS_prlimit64, 0, i, NULL, ret->limits[i]) < 0)
-			return -errno;
-	if (syscall(SYS_sched_getattr, 0, &ret->sched, sizeof(ret->sched), 0) < 0)
-		return -errno;
-	/* These cannot fail, or only where they do not exist: then they are the same every time. */
 	ret->personality = personality(ASK_PERSONALITY);
 	ret->io_priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
 	ret->timer_slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
 	ret->no_huge_pages = prctl(PR_GET_THP_DISABLE, 0, 0, 0, 0);
 	ret->securebits = prctl(PR_GET_SECUREBITS, 0, 0, 0, 0);
+	ret->no_write_exec = prctl(GET_NO_WRITE_EXEC, 0, 0, 0, 0);
+	ret->merge = prctl(GET_MERGE, 0, 0, 0, 0);
+	ret->tsc = prctl(PR_GET_TSC, &mode, 0, 0, 0) < 0 ? -1 : mode;
+	mode = 0;
+	ret->memory_policy = syscall(SYS_get_mempolicy, &mode, ret->memory_nodes,
+				     sizeof(ret->memory_nodes) * 8, NULL, 0) < 0
+				     ? -1
+				     : mode;
+}
+
+static int read_limits(pid_t pid, uint64_t ret[RESOURCES][2])
+{
+	for (int i = 0; i < RESOURCES; i++)
+		if (syscall(SYS_prlimit64, pid, i, NULL, ret[i]) < 0)
+			return -errno;
+	return 0;
+}
+
+static int read_scheduling(pid_t pid, struct sched_state *ret)
+{
+	return syscall(SYS_sched_getattr, pid, ret, sizeof(*ret), 0) < 0 ? -errno : 0;
+}
+
+static int read_fixed(struct caller_fixed *ret)
+{
+	int r = read_root(ret);
+
+	if (r == 0)
+		r = read_limits(0, ret->limits);
+	if (r == 0)
+		r = read_scheduling(0, &ret->sched);
+	if (r < 0)
+		return r;
+	read_settings(ret);
 	return uname(&ret->names) < 0 ? -errno : 0;
 }
 
-int caller_state_read(struct caller_state **ret)
+int caller_state_read(unsigned n_filters, struct caller_state **ret)
 {
-	struct caller_state *state = calloc(1, sizeof(*state) + STATUS_BYTES);
-	ssize_t r;
+	struct caller_state *state = new_state();
+	int r;
 
 	if (!state)
 		return -ENOMEM;
 	r = read_fixed(&state->fixed);
 	if (r == 0)
-		r = read_text(state->text);
+		r = read_in("/proc/thread-self", read_files, state);
 	if (r < 0) {
 		free(state);
-		return (int)r;
+		return r;
 	}
-	state->len = (size_t)r;
+	/* What is in them cannot be read. */
+	if (count_filters(state) > n_filters)
+		state->fixed.thread = syscall(SYS_gettid);
 	*ret = state;
 	return 0;
+}
+
+unsigned caller_filters(void)
+{
+	struct caller_state *s = new_state();
+	unsigned n = 0;
+
+	/* What cannot be read counts as none: then each thread is for itself. */
+	if (s && read_in("/proc/thread-self", read_status, s) == 0)
+		n = count_filters(s);
+	free(s);
+	return n;
 }
 
 bool caller_state_equals(const struct caller_state *a, const struct caller_state *b)
 {
 	return a->len == b->len && memcmp(&a->fixed, &b->fixed, sizeof(a->fixed)) == 0 &&
 	       memcmp(a->text, b->text, a->len) == 0;
+}
+
+static bool has_same_line(const struct caller_state *a, const struct caller_state *b,
+			  const char *name)
+{
+	size_t a_len, b_len;
+	const char *in_a = find_line(a, name, &a_len), *in_b = find_line(b, name, &b_len);
+
+	return a_len == b_len && (a_len == 0 || memcmp(in_a, in_b, a_len) == 0);
+}
+
+bool caller_state_is_of(const struct caller_state *state, pid_t pid)
+{
+	struct caller_fixed fixed = { .limits = { { 0 } } };
+	struct caller_state *other = new_state();
+	char dir[32];
+	bool is_same;
+
+	snprintf(dir, sizeof(dir), "/proc/%d", (int)pid);
+	is_same = other && read_in(dir, read_status, other) == 0 &&
+		  read_limits(pid, fixed.limits) == 0 && read_scheduling(pid, &fixed.sched) == 0 &&
+		  memcmp(fixed.limits, state->fixed.limits, sizeof(fixed.limits)) == 0 &&
+		  memcmp(&fixed.sched, &state->fixed.sched, sizeof(fixed.sched)) == 0 &&
+		  has_same_line(state, other, "Umask:") &&
+		  has_same_line(state, other, "Cpus_allowed:") &&
+		  has_same_line(state, other, "Mems_allowed:") &&
+		  state->cgroup_len == other->cgroup_len &&
+		  memcmp(state->text + state->status_len, other->text + other->status_len,
+			 other->cgroup_len) == 0;
+	free(other);
+	return is_same;
 }

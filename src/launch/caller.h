@@ -9,11 +9,21 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 struct caller_state;
 
-/* Reads it for the calling thread: 0 or -errno. Free it with free(). */
-int caller_state_read(struct caller_state **ret);
+/*
+ * Reads it for the calling thread: 0 or -errno. Free it with free(). @n_filters: how many system
+ * call filters all threads have alike. Of further ones only the number can be read, so that a state
+ * with more of them is equal to none of another thread.
+ */
+int caller_state_read(unsigned n_filters, struct caller_state **ret);
+/* How many the calling thread has. */
+unsigned caller_filters(void);
+/* Has the process, made by a thread in this state, really inherited what another thread could have
+ * changed for a moment: limits, scheduling, umask, processors, control group? */
+bool caller_state_is_of(const struct caller_state *state, pid_t pid);
 bool caller_state_equals(const struct caller_state *a, const struct caller_state *b);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -121,6 +122,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	l->init_fd = l->self_fd = l->idmap_fd = l->gateway_fd = -1;
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
+	l->has_filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
 	pthread_mutex_init(&l->lock, NULL);
 	r = check_kernel(err);
 	if (r < 0)

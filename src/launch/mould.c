@@ -141,7 +141,7 @@ static int read_mould(struct mould *m, struct cordon_launcher *l,
 	m->mounts_fd = sys_openat(AT_FDCWD, "/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
 	if (m->mounts_fd < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -m->mounts_fd, "cannot watch the mounts");
-	r = caller_state_read(&m->caller);
+	r = caller_state_read(m->n_filters, &m->caller);
 	if (r < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot read this process's state");
 	r = plan_common(l, policy, options, &m->plan, err);
@@ -149,7 +149,7 @@ static int read_mould(struct mould *m, struct cordon_launcher *l,
 }
 
 int mould_make(struct cordon_launcher *l, const struct cordon_policy *policy,
-	       const struct cordon_run_options *options, struct mould **ret,
+	       const struct cordon_run_options *options, unsigned n_filters, struct mould **ret,
 	       struct cordon_error *err)
 {
 	struct mould *m = calloc(1, sizeof(*m));
@@ -158,6 +158,7 @@ int mould_make(struct cordon_launcher *l, const struct cordon_policy *policy,
 	if (!m)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	m->mounts_fd = -1;
+	m->n_filters = n_filters;
 	r = read_mould(m, l, policy, options, err);
 	if (r < 0) {
 		mould_free(m);
@@ -195,11 +196,16 @@ bool mould_is_same(const struct mould *m)
 	for (size_t i = 0; i < m->n; i++)
 		if (look_at(m->v[i].path, &object) < 0 || !is_same_object(&object, &m->v[i]))
 			return false;
-	if (caller_state_read(&now) < 0)
+	if (caller_state_read(m->n_filters, &now) < 0)
 		return false;
 	is_same = caller_state_equals(now, m->caller);
 	free(now);
 	return is_same;
+}
+
+bool mould_fits(const struct mould *m, const struct spawned *init)
+{
+	return caller_state_is_of(m->caller, init->pid);
 }
 
 /*

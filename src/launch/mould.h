@@ -18,11 +18,12 @@ struct mould {
 	struct shown *v;   /* the host's objects in these steps */
 	size_t n;
 	struct caller_state *caller;
+	unsigned n_filters; /* caller.h */
 };
 
 /* Reads it. 0 or an error. */
 int mould_make(struct cordon_launcher *launcher, const struct cordon_policy *policy,
-	       const struct cordon_run_options *options, struct mould **ret,
+	       const struct cordon_run_options *options, unsigned n_filters, struct mould **ret,
 	       struct cordon_error *err);
 void mould_free(struct mould *mould);
 
@@ -30,6 +31,8 @@ void mould_free(struct mould *mould);
 bool mould_mounts_changed(const struct mould *mould);
 /* Is all the rest as it was, for the calling thread? May be asked by several threads at once. */
 bool mould_is_same(const struct mould *mould);
+/* Has @init, which was just made, inherited what the mould says? */
+bool mould_fits(const struct mould *mould, const struct spawned *init);
 /* Has the calling thread the Landlock domain that @init was made with? */
 bool mould_is_open(const struct spawned *init);
 /* Has it neither ended nor reported anything, which a parked init does only if it has failed? */

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "launch/caller.h"
 #include "launch/launch.h"
 #include "launch/mould.h"
 #include "launch/pool.h"
@@ -36,6 +37,7 @@ struct cordon_pool {
 	unsigned size;
 	int refill;
 	uint64_t max_age_ns; /* 0 = any age will do */
+	unsigned n_filters;  /* system call filters that all threads have alike (caller.h) */
 
 	pthread_mutex_t lock; /* protects what follows */
 	unsigned refs;	      /* the caller's, and one for each run */
@@ -116,18 +118,24 @@ static void unref(struct cordon_pool *p, unsigned refs)
 	free(p);
 }
 
-/* In a forked child: the inits, and the lock's state, are the parent's. */
-static void free_copy(struct cordon_pool *p)
+static bool is_copy(const struct cordon_pool *p)
 {
-	for (unsigned i = 0; i < p->n; i++) {
+	return p->launcher->pid != getpid();
+}
+
+/*
+ * In a forked child: the inits, and the lock's state, are the parent's. Another thread may have
+ * been changing the list in the moment of the fork, and runs here still know the pool. So
+ * descriptors are closed, which is harmless, and the memory stays.
+ */
+static void close_copy(const struct cordon_pool *p)
+{
+	for (unsigned i = 0; i < p->n && i < CORDON_POOL_MAX; i++) {
 		close(p->v[i].spawned.ctl_fd);
 		close(p->v[i].spawned.pid_fd);
-		plan_free(p->v[i].plan);
 	}
-	mould_free(p->mould);
-	cordon_policy_free(p->policy);
-	arena_done(&p->arena);
-	free(p);
+	if (p->mould)
+		close(p->mould->mounts_fd);
 }
 
 void cordon_pool_free(struct cordon_pool *p)
@@ -138,16 +146,19 @@ void cordon_pool_free(struct cordon_pool *p)
 	leaving.n = 0;
 	if (!p)
 		return;
-	if (p->launcher->pid != getpid()) {
-		free_copy(p);
+	if (is_copy(p)) {
+		close_copy(p);
 		return;
 	}
 	pthread_mutex_lock(&p->lock);
 	p->is_closed = true;
 	drop_mould(p, &leaving);
-	refs = --p->refs;
 	pthread_mutex_unlock(&p->lock);
 	end_leaving(p, &leaving);
+	/* Last: from here on another thread, which frees a run, may free the pool. */
+	pthread_mutex_lock(&p->lock);
+	refs = --p->refs;
+	pthread_mutex_unlock(&p->lock);
 	unref(p, refs);
 }
 
@@ -184,7 +195,7 @@ static int renew_mould(struct cordon_pool *p, struct leaving *leaving, struct co
 		pool_forget(p, old);
 		return 0;
 	}
-	r = mould_make(p->launcher, p->policy, &p->options, &made, err);
+	r = mould_make(p->launcher, p->policy, &p->options, p->n_filters, &made, err);
 	pthread_mutex_lock(&p->lock);
 	if (r == 0 && old && old == p->mould && plans_alike(old, made) && mould_is_same(old)) {
 		p->is_doubtful = false;
@@ -273,7 +284,7 @@ int cordon_pool_refill(struct cordon_pool *p, struct cordon_error *err)
 {
 	if (!p)
 		return cordon_err(err, CORDON_E_USAGE, 0, "a pool must be given");
-	if (p->launcher->pid != getpid())
+	if (is_copy(p))
 		return cordon_err(err, CORDON_E_STATE, 0,
 				  "this pool belongs to the process before fork");
 	return refill(p, err);
@@ -343,6 +354,7 @@ int cordon_pool_new(struct cordon_launcher *launcher, const struct cordon_policy
 	if (!p)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	p->launcher = launcher;
+	p->n_filters = launcher->has_filters ? caller_filters() : 0;
 	p->refs = 1;
 	pthread_mutex_init(&p->lock, NULL);
 	r = take_options(p, options, err);
@@ -397,7 +409,7 @@ int cordon_pool_start(struct cordon_pool *p, const struct cordon_policy *policy,
 
 	if (!p || !ret)
 		return cordon_err(err, CORDON_E_USAGE, 0, "a pool must be given");
-	if (p->launcher->pid != getpid())
+	if (is_copy(p))
 		return cordon_err(err, CORDON_E_STATE, 0,
 				  "this pool belongs to the process before fork");
 	policy = policy ? policy : p->policy;
@@ -446,7 +458,7 @@ void pool_give_back(struct parked *parked)
 
 void pool_forget(struct cordon_pool *p, struct mould *mould)
 {
-	if (!mould)
+	if (!mould || is_copy(p))
 		return;
 	pthread_mutex_lock(&p->lock);
 	unref_mould(mould);
@@ -482,7 +494,7 @@ void pool_run_freed(struct cordon_pool *p)
 	unsigned refs;
 	bool must_refill;
 
-	if (!p)
+	if (!p || is_copy(p))
 		return;
 	pthread_mutex_lock(&p->lock);
 	must_refill = p->refill == CORDON_REFILL_AT_FREE && !p->is_closed;

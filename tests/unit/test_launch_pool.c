@@ -7,9 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -375,6 +378,26 @@ static int drop_groups(void)
 	return setgroups(geteuid() == 0 ? 2 : 0, groups) == 0 ? 0 : 78;
 }
 
+/* No memory that can be written and executed, from here on and in all children. */
+static int no_write_exec(void)
+{
+	return prctl(65, 1, 0, 0, 0) == 0 ? 0 : 77; /* PR_SET_MDWE: not before Linux 6.3 */
+}
+
+static int other_core_filter(void)
+{
+	int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
+
+	return fd >= 0 && write(fd, "0x7f", 4) == 4 ? 0 : 77;
+}
+
+static int bind_memory(void)
+{
+	const unsigned long node = 1;
+
+	return syscall(SYS_set_mempolicy, 2 /* MPOL_BIND */, &node, 64) == 0 ? 0 : 77;
+}
+
 static int new_root(void)
 {
 	return chroot("/usr") == 0 ? 0 : 79;
@@ -397,6 +420,13 @@ static void test_caller_for_good(void)
 
 	CHECK_INT(in_child(no_new_privs), 0);
 	CHECK_INT(in_child(new_user), 0);
+	/* 77: the kernel has no such thing. */
+	r = in_child(no_write_exec);
+	CHECK(r == 0 || r == 77);
+	r = in_child(other_core_filter);
+	CHECK(r == 0 || r == 77);
+	r = in_child(bind_memory);
+	CHECK(r == 0 || r == 77);
 	/* Without Landlock there is no domain either. */
 	pid = fork();
 	if (pid == 0) {
@@ -521,6 +551,128 @@ static void test_fork(void)
 	cordon_pool_free(pool);
 }
 
+static int filter_thread(const struct sock_filter *code, unsigned short len)
+{
+	const struct sock_fprog prog = { len, (struct sock_filter *)(uintptr_t)code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0;
+}
+
+static void *pool_below_a_filter(void *arg)
+{
+	static const struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
+
+	(void)arg;
+	return filter_thread(allow, 1) ? NULL : new_pool(1, CORDON_REFILL_BY_HAND);
+}
+
+/* Its commands must not make directories. */
+static void *run_below_a_filter(void *pool)
+{
+	static const struct sock_filter refuse[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdirat, 1, 0),
+#ifdef SYS_mkdir
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mkdir, 0, 1),
+#else
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+#endif
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EXDEV),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+
+	/* Init makes directories as well, so that nothing can run; but then nothing must. */
+	if (filter_thread(refuse, sizeof(refuse) / sizeof(refuse[0])))
+		return pool;
+	return run(pool, "mkdir /tmp/x") == 0 ? pool : NULL;
+}
+
+/* Two threads with one filter each look the same, and are not. */
+static void test_filters_of_threads(void)
+{
+	pid_t pid = fork();
+	int status = 0;
+
+	if (pid == 0) {
+		pthread_t thread;
+		void *pool = NULL, *failed = &status;
+
+		if (cordon_launcher_new(&launcher, NULL) < 0 ||
+		    pthread_create(&thread, NULL, pool_below_a_filter, NULL) != 0 ||
+		    pthread_join(thread, &pool) != 0 || !pool)
+			_exit(1);
+		if (pthread_create(&thread, NULL, run_below_a_filter, pool) != 0 ||
+		    pthread_join(thread, &failed) != 0)
+			_exit(2);
+		_exit(failed ? 3 : 0);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_INT(WEXITSTATUS(status), 0);
+}
+
+static void *change_umask(void *stop)
+{
+	while (!__atomic_load_n((bool *)stop, __ATOMIC_ACQUIRE)) {
+		umask(0);
+		umask(022);
+	}
+	return NULL;
+}
+
+/* As programs do that ask for their umask. */
+static void test_umask_of_a_moment(void)
+{
+	struct cordon_pool *pool = new_pool(4, CORDON_REFILL_BY_HAND);
+	mode_t mask = umask(022);
+	bool stop = false;
+	pthread_t thread;
+	char out[256];
+
+	REQUIRE(pool != NULL);
+	for (int i = 0; i < 6; i++) {
+		__atomic_store_n(&stop, false, __ATOMIC_RELEASE);
+		REQUIRE(pthread_create(&thread, NULL, change_umask, &stop) == 0);
+		for (int j = 0; j < 20; j++)
+			cordon_pool_refill(pool, NULL);
+		__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+		pthread_join(thread, NULL);
+		for (int j = 0; j < 4; j++) {
+			CHECK_INT(run_with(pool, NULL, "umask", out), 0);
+			CHECK_STR(out, "0022\n");
+		}
+	}
+	umask(mask);
+	cordon_pool_free(pool);
+}
+
+static void *free_run(void *run)
+{
+	cordon_run_free(run);
+	return NULL;
+}
+
+/* A run may be the last to have a hold of its pool, in another thread. */
+static void test_freed_at_the_same_time(void)
+{
+	const char *argv[] = { "/bin/true", NULL };
+
+	for (int i = 0; i < 12; i++) {
+		struct cordon_pool *pool = new_pool(4, CORDON_REFILL_AT_FREE);
+		struct cordon_run_options options;
+		struct cordon_run *one = NULL;
+		pthread_t thread;
+
+		REQUIRE(pool != NULL);
+		set_options(&options, argv);
+		REQUIRE(cordon_pool_start(pool, NULL, &options, &one, NULL) == 0);
+		REQUIRE(cordon_run_wait(one, WAIT_MS, NULL) >= 0);
+		REQUIRE(pthread_create(&thread, NULL, free_run, one) == 0);
+		cordon_pool_free(pool);
+		pthread_join(thread, NULL);
+	}
+}
+
 static bool is_there(pid_t pid)
 {
 	return kill(pid, 0) == 0 || errno != ESRCH;
@@ -635,4 +787,5 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_open, test_wrong_use, test_warm_and_refill, test_freed_before_its_run, test_misfits,
 	 test_caller_has_changed, test_caller_for_good, test_too_old, test_killed_inits, test_fork,
+	 test_filters_of_threads, test_umask_of_a_moment, test_freed_at_the_same_time,
 	 test_killed_owner, test_threads, test_nothing_left)
