@@ -80,6 +80,7 @@ static const struct step net_steps[] = {
 	[STEP_NET_SOCKET] = { "opening a socket in the net namespace", true },
 	[STEP_NET_LOOPBACK] = { "raising the loopback device", true },
 	[STEP_NET_ENTER] = { "entering the net namespace", true },
+	[STEP_NET_CPUS] = { "using both processors again" },
 	[STEP_NET_NETLINK] = { "speaking to the kernel's router" },
 	[STEP_NET_ROUTE] = { "routing every address to the gateway" },
 	[STEP_NET_LISTEN] = { "listening on the allowed ports" },

@@ -55,16 +55,17 @@ struct init {
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
 	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
-	int proc_fd;	    /* /proc, where the tree is found */
-	int proc_seen;	    /* the tree was found there, since that was last set to 0 */
-	long proc_error;    /* something there could not be read although it exists */
-	uint64_t n_helpers; /* that we made since the last look at the tree's tasks */
-	long watch_error;   /* limits can no longer be watched: the run must end */
-	int more_dead;	    /* there is more to reap */
-	int exact_pid;	    /* the helper of watch/exact_count.c, 0 = none */
-	int disk_pid;	    /* the helper of watch/disk.c, 0 = none */
-	int has_status;	    /* how the command ended is known */
-	int was_stopped;    /* the command was, as by Ctrl-Z, and nobody has been told */
+	uint64_t page_bytes; /* of the kernel's pages */
+	int proc_fd;	     /* /proc, where the tree is found */
+	int proc_seen;	     /* the tree was found there, since that was last set to 0 */
+	long proc_error;     /* something there could not be read although it exists */
+	uint64_t n_helpers;  /* that we made since the last look at the tree's tasks */
+	long watch_error;    /* limits can no longer be watched: the run must end */
+	int more_dead;	     /* there is more to reap */
+	int exact_pid;	     /* the helper of watch/exact_count.c, 0 = none */
+	int disk_pid;	     /* the helper of watch/disk.c, 0 = none */
+	int has_status;	     /* how the command ended is known */
+	int was_stopped;     /* the command was, as by Ctrl-Z, and nobody has been told */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	int must_wait;	     /* for CONTROL_GO, before the command starts */
@@ -98,7 +99,8 @@ void stage_common(struct init *in); /* stage_mounts.c: what does not depend on t
 void stage_mounts(struct init *in); /* stage_mounts.c: the rest */
 long mount_op(struct init *in, const struct plan_op *op); /* mount_ops.c */
 void start_net(struct init *in); /* stage_net.c: begins, in the background */
-void make_way_for_net(void);	 /* stage_net.c: before waiting for a plan that comes soon */
+/* stage_net.c: before waiting for a plan that comes soon */
+void make_way_for_net(struct init *in);
 void stage_net(struct init *in); /* stage_net.c: enters what was begun */
 /* net_gateway.c: what the sandbox has to do with the network beyond its own loopback. */
 void open_gateway(struct init *in);	   /* level namespaces: routes and listeners */

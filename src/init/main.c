@@ -2,6 +2,7 @@
 #include "init/init.h"
 
 #include <asm/unistd.h>
+#include <linux/auxvec.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/prctl.h>
@@ -155,6 +156,19 @@ static void take_plan(struct init *in, char role)
 	}
 }
 
+/* The kernel's size of a page, from the vector behind arguments and environment. */
+static uint64_t page_bytes(const long *stack)
+{
+	const long *at = stack + 1 + stack[0] + 1;
+
+	while (*at)
+		at++;
+	for (at++; at[0] != AT_NULL; at += 2)
+		if (at[0] == AT_PAGESZ)
+			return (uint64_t)at[1];
+	return ARCH_PAGE_MAX;
+}
+
 /* @stack: argc, then the argument vector, as the kernel lays it out. */
 __attribute__((noreturn, used)) void init_main(const long *stack);
 void init_main(const long *stack)
@@ -168,6 +182,7 @@ void init_main(const long *stack)
 	in.moves_fd = -1;
 	in.attempts_fd = in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = in.quotas_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
+	in.page_bytes = page_bytes(stack);
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
 	raw_syscall(__NR_prctl, PR_SET_NAME, (long)"cordon-init", 0, 0, 0, 0);
 	/* Only the library makes its namespaces, and without them nothing would end its helpers. */
@@ -191,7 +206,7 @@ void init_main(const long *stack)
 	/* Here rather than later: the supervisor is still planning. */
 	limit_caps(&in, namespaces);
 	if (namespaces && ((const char *)stack[2])[1] == INIT_PLAN_AT_ONCE)
-		make_way_for_net();
+		make_way_for_net(&in);
 	take_plan(&in, role);
 	if (namespaces && !in.common_done)
 		stage_userns(&in);

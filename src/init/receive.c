@@ -164,8 +164,9 @@ static long count_others(uint32_t flags)
 }
 
 /*
- * A parked init may wait for a long time. The socket does not end with the supervisor if a forked
- * child of that holds a copy, and the parent-death signal is not always armed.
+ * For the next order. A parked init may wait for a long time. The socket does not end with the
+ * supervisor if a forked child of that holds a copy, and the parent-death signal is not always
+ * armed.
  */
 static void wait_parked(const struct init *in)
 {
@@ -238,8 +239,10 @@ void receive_go(struct init *in)
 {
 	struct control_order order = { .type = 0 };
 	struct fd_control control;
-	long n = receive(&order, &control, 0);
+	long n;
 
+	wait_parked(in);
+	n = receive(&order, &control, 0);
 	if (n < 0)
 		fail(in, STAGE_START, STEP_START_RECEIVE, n);
 	if (order.type != CONTROL_GO || n != 0)

@@ -22,7 +22,7 @@
 #define SOCK_DGRAM_CLOEXEC (2 | 02000000)
 #define SIOCSIFFLAGS 0x8914
 #define WALL 0x40000000
-#define CPU_WORDS 16 /* 1024 processors */
+#define BOTH_CPUS 3u /* a set of processors */
 
 /* One builder per process; both sides see it. */
 static struct {
@@ -102,15 +102,26 @@ void start_net(struct init *in)
 	net.pid = (int)pid;
 }
 
-/* How many processors there are in @mask, counted up to 3. */
-static int count_cpus(const uint64_t mask[CPU_WORDS])
+/*
+ * The machine has two processors, no more can be plugged in, we may use both, and our turn comes on
+ * either. So the set of both can be put back as it was.
+ */
+static int has_two_cpus(void)
 {
-	int n = 0;
+	char text[8] = "";
+	uint64_t cpus = 0;
+	long n, fd;
 
-	for (int i = 0; i < CPU_WORDS; i++)
-		for (uint64_t left = mask[i]; left && n < 3; left &= left - 1)
-			n++;
-	return n;
+	if (raw_syscall(__NR_sched_getaffinity, 0, sizeof(cpus), (long)&cpus, 0, 0, 0) < 0 ||
+	    cpus != BOTH_CPUS || raw_syscall(__NR_sched_getscheduler, 0, 0, 0, 0, 0, 0) != 0)
+		return 0;
+	fd = raw_syscall(__NR_openat, AT_FDCWD, (long)"/sys/devices/system/cpu/possible",
+			 O_RDONLY | O_CLOEXEC, 0, 0, 0);
+	if (fd < 0)
+		return 0;
+	n = raw_syscall(__NR_read, fd, (long)text, sizeof(text), 0, 0, 0);
+	close_fd(fd);
+	return n == 4 && text[0] == '0' && text[1] == '-' && text[2] == '1';
 }
 
 /*
@@ -118,22 +129,24 @@ static int count_cpus(const uint64_t mask[CPU_WORDS])
  * we slept here now, the scheduler would wake us here again, behind the builder, although the
  * supervisor goes to sleep as soon as it has sent the plan: 0.3 ms of one processor doing nothing.
  * So we move over to the supervisor's, where our turn comes at that moment. With more processors
- * the builder has one of its own from the beginning. Only speed depends on all this.
+ * the builder has one of its own from the beginning. Only speed depends on moving; but the command
+ * may use both, so that moving back must succeed.
  */
-void make_way_for_net(void)
+void make_way_for_net(struct init *in)
 {
-	uint64_t all[CPU_WORDS] = { 0 }, other[CPU_WORDS];
+	const uint64_t both = BOTH_CPUS;
+	uint64_t other;
 	unsigned cpu = 0;
-	long size = raw_syscall(__NR_sched_getaffinity, 0, sizeof(all), (long)all, 0, 0, 0);
+	long r;
 
-	if (size <= 0 || count_cpus(all) != 2 ||
-	    raw_syscall(__NR_getcpu, (long)&cpu, 0, 0, 0, 0, 0) < 0 || cpu / 64 >= CPU_WORDS)
+	if (!has_two_cpus() || raw_syscall(__NR_getcpu, (long)&cpu, 0, 0, 0, 0, 0) < 0)
 		return;
-	memcpy(other, all, sizeof(other));
-	other[cpu / 64] &= ~((uint64_t)1 << cpu % 64);
-	raw_syscall(__NR_sched_setaffinity, 0, size, (long)other, 0, 0, 0);
-	/* The command may use both. */
-	raw_syscall(__NR_sched_setaffinity, 0, size, (long)all, 0, 0, 0);
+	other = both & ~((uint64_t)1 << (cpu & 1));
+	if (raw_syscall(__NR_sched_setaffinity, 0, sizeof(other), (long)&other, 0, 0, 0) < 0)
+		return;
+	r = raw_syscall(__NR_sched_setaffinity, 0, sizeof(both), (long)&both, 0, 0, 0);
+	if (r < 0)
+		fail(in, STAGE_NET, STEP_NET_CPUS, r);
 }
 
 void stage_net(struct init *in)

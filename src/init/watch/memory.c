@@ -29,7 +29,6 @@
 #include "init/watch/sockets.h"
 
 #define THREADS_MAX 64 /* that are asked in turn */
-#define PAGE 4096u
 #define STATUS_MAX 4096
 #define TASK_BYTES (24u << 10) /* kernel stack and descriptors of a task */
 #define INODE_BYTES 1024u      /* of a tmpfs, with its name */
@@ -161,7 +160,7 @@ static void add_ipc(struct init *in, struct memory *m)
 	if (in->plan->level != PLAN_LEVEL_NAMESPACES)
 		return;
 	if (raw_syscall(__NR_shmctl, 0, SHM_INFO, RAW_ARG(&shm), 0, 0, 0) >= 0)
-		m->segments = ((uint64_t)shm.shm_rss + (uint64_t)shm.shm_swp) * PAGE;
+		m->segments = ((uint64_t)shm.shm_rss + (uint64_t)shm.shm_swp) * in->page_bytes;
 	if (raw_syscall(__NR_semctl, 0, 0, SEM_INFO, RAW_ARG(&sem), 0, 0) >= 0)
 		m->ipc += (uint64_t)sem.semaem * SEMAPHORE_BYTES +
 			  (uint64_t)sem.semusz * IPC_OBJECT_BYTES +
