@@ -17,8 +17,8 @@
  * the process's ids while another one uses a pool.
  *
  * Threads: a pool may be used by any number of threads at once. Fork: a forked child must not use
- * its parent's pool; cordon_pool_free() there closes its descriptors and leaves the inits alone. Parked
- * inits die with the process that made them, however that ends.
+ * its parent's pool; cordon_pool_free() there closes its descriptors and leaves the inits alone.
+ * Parked inits die with the process that made them, however that ends.
  *
  * Level landlock has nothing to make ahead: there all runs are cold.
  */
