@@ -41,7 +41,7 @@ static const struct {
 } kinds[] = {
 	{ { "conda-meta", "bin/python" },
 	  { "bin", "condabin", "conda-meta", "lib", "libexec", "sbin", "include", "share", "ssl",
-	    "compiler_compat", ARCH_NAME "-conda-linux-gnu", "envs" } },
+	    "compiler_compat", (ARCH_NAME "-conda-linux-gnu"), "envs" } },
 	/* pyenv, rbenv, jenv */
 	{ { "shims", "versions" },
 	  { "shims", "versions", "bin", "libexec", "plugins", "pyenv.d", "rbenv.d",
