@@ -102,6 +102,18 @@ void start_net(struct init *in)
 	net.pid = (int)pid;
 }
 
+/* The beginning of a file of the host's kernel; how many bytes, or -errno. */
+static long read_start(const char *path, char *buf, long size)
+{
+	long n, fd = raw_syscall(__NR_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+
+	if (fd < 0)
+		return fd;
+	n = raw_syscall(__NR_read, fd, (long)buf, size, 0, 0, 0);
+	close_fd(fd);
+	return n;
+}
+
 /*
  * The machine has two processors, no more can be plugged in, we may use both, and our turn comes on
  * either. So the set of both can be put back as it was.
@@ -110,18 +122,22 @@ static int has_two_cpus(void)
 {
 	char text[8] = "";
 	uint64_t cpus = 0;
-	long n, fd;
 
-	if (raw_syscall(__NR_sched_getaffinity, 0, sizeof(cpus), (long)&cpus, 0, 0, 0) < 0 ||
-	    cpus != BOTH_CPUS || raw_syscall(__NR_sched_getscheduler, 0, 0, 0, 0, 0, 0) != 0)
-		return 0;
-	fd = raw_syscall(__NR_openat, AT_FDCWD, (long)"/sys/devices/system/cpu/possible",
-			 O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (fd < 0)
-		return 0;
-	n = raw_syscall(__NR_read, fd, (long)text, sizeof(text), 0, 0, 0);
-	close_fd(fd);
-	return n == 4 && text[0] == '0' && text[1] == '-' && text[2] == '1';
+	return raw_syscall(__NR_sched_getaffinity, 0, sizeof(cpus), (long)&cpus, 0, 0, 0) >= 0 &&
+	       cpus == BOTH_CPUS && raw_syscall(__NR_sched_getscheduler, 0, 0, 0, 0, 0, 0) == 0 &&
+	       read_start("/sys/devices/system/cpu/possible", text, sizeof(text)) == 4 &&
+	       text[0] == '0' && text[1] == '-' && text[2] == '1';
+}
+
+/* Nothing wants to run but the supervisor, the builder and we: "0.12 0.34 0.56 3/78 901". */
+static int is_quiet(void)
+{
+	char text[32] = "";
+	long n = read_start("/proc/loadavg", text, sizeof(text)), at = 0;
+
+	for (int spaces = 0; spaces < 3 && at < n; at++)
+		spaces += text[at] == ' ';
+	return at + 1 < n && text[at] >= '0' && text[at] <= '3' && text[at + 1] == '/';
 }
 
 /*
@@ -129,8 +145,8 @@ static int has_two_cpus(void)
  * we slept here now, the scheduler would wake us here again, behind the builder, although the
  * supervisor goes to sleep as soon as it has sent the plan: 0.3 ms of one processor doing nothing.
  * So we move over to the supervisor's, where our turn comes at that moment. With more processors
- * the builder has one of its own from the beginning. Only speed depends on moving; but the command
- * may use both, so that moving back must succeed.
+ * the builder has one of its own from the beginning, and where others want to run nothing is won.
+ * Only speed depends on moving; but the command may use both, so that moving back must succeed.
  */
 void make_way_for_net(struct init *in)
 {
@@ -139,7 +155,8 @@ void make_way_for_net(struct init *in)
 	unsigned cpu = 0;
 	long r;
 
-	if (!has_two_cpus() || raw_syscall(__NR_getcpu, (long)&cpu, 0, 0, 0, 0, 0) < 0)
+	if (!has_two_cpus() || !is_quiet() ||
+	    raw_syscall(__NR_getcpu, (long)&cpu, 0, 0, 0, 0, 0) < 0)
 		return;
 	other = both & ~((uint64_t)1 << (cpu & 1));
 	if (raw_syscall(__NR_sched_setaffinity, 0, sizeof(other), (long)&other, 0, 0, 0) < 0)
