@@ -99,7 +99,7 @@ def with_sandlock():
     sandbox = Sandbox(fs_readable=[*system, sys.prefix], fs_writable=["/dev", "/tmp"])
 
     def checked(result):
-        assert result.ok, result
+        assert result.success, result
 
     return {
         "sandlock": lambda: checked(sandbox.run(TRUE)),
