@@ -65,7 +65,7 @@ struct init {
 	int exact_pid;	     /* the helper of watch/exact_count.c, 0 = none */
 	int disk_pid;	     /* the helper of watch/disk.c, 0 = none */
 	int has_status;	     /* how the command ended is known */
-	int was_stopped;     /* the command was, as by Ctrl-Z, and nobody has been told */
+	int was_stopped;     /* the command was, as by Ctrl-Z, and it was not told yet */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	int must_wait;	     /* for CONTROL_GO, before the command starts */

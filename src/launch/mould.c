@@ -100,7 +100,7 @@ struct plan *mould_plan(const struct mould *m)
 	return copy_block(m->plan->block, m->plan->block_size);
 }
 
-/* The common steps are known: the rest of the plan is nobody's business. */
+/* The common steps are known, and the rest of the plan is not needed. */
 static int keep_common(void *ctx, const struct plan *common, struct cordon_error *err)
 {
 	struct plan **ret = ctx;

@@ -95,7 +95,7 @@ class Parked:
         return refiller().add(self, run)
 
     def refill(self) -> None:
-        """Makes what is missing. Nobody hears of a failure: the next run is cold then."""
+        """Makes what is missing. A failure is not told: the next run is cold then."""
         try:
             pool = self.open()
             if pool is not None:
