@@ -140,7 +140,7 @@ def test_tiny_limits(me, level, tried, what):  # noqa: F811
 
 
 def test_no_process_more(me):
-    """The limit of processes is reached already (inside also for root, who is nobody there): no run, and a line."""
+    """The limit of processes is reached already (for root, too, who has another id inside): no run, and a line."""
     needs("prlimit")
     mark = me.work / "mark"
     argv = me.argv(["-w", me.work], ["sh", "-c", f"echo ran > {mark}"])

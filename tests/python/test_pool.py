@@ -204,7 +204,7 @@ def test_back_pressure(pool):
     next(results)
     assert len(asked) <= 4
     time.sleep(0.3)
-    assert len(asked) <= 4  # nothing is taken while nobody asks
+    assert len(asked) <= 4  # nothing is taken before it is asked for
     results.close()
     # A slow one at the head holds those behind it up, and they do not pile up.
     asked.clear()
