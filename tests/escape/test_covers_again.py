@@ -548,10 +548,10 @@ def state():
     return open(f'/proc/self/task/{thread.native_id}/stat').read().rsplit(') ')[1][0]
 while state() != 'D':
     time.sleep(0.01)
-open('waits', 'w').close()
 while True:
     with open('beat', 'w') as f:
         f.write(str(time.monotonic()))
+    open('waits', 'w').close()
     if os.path.exists('stop'):
         break
     time.sleep(0.01)

@@ -128,6 +128,95 @@ def test_init_is_not_signalled(old, abi):
     assert (done.returncode, done.stdout) == (0, b"refused\n"), done
 
 
+THREADS = SENDERS + """
+import threading
+# Blocked everywhere: each stays pending where it was sent to.
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+def pending(number, thread):
+    with open(f"/proc/self/task/{thread}/status") as file:
+        fields = dict(line.split(":\\t") for line in file if ":\\t" in line)
+    return [bool(int(fields[key], 16) >> number - 1 & 1) for key in ("SigPnd", "ShdPnd")]
+def second():
+    mine = threading.get_native_id()
+    print("first", call(TKILL, os.getpid(), signal.SIGUSR1), *pending(signal.SIGUSR1, os.getpid()))
+    print("own", call(TKILL, mine, signal.SIGUSR2), *pending(signal.SIGUSR2, mine))
+    print("process", call(KILL, mine, signal.SIGURG), *pending(signal.SIGURG, mine))
+    done.set()
+    over.wait()
+done, over = threading.Event(), threading.Event()
+thread = threading.Thread(target=second)
+thread.start()
+done.wait()
+print("second", call(TKILL, thread.native_id, signal.SIGIO), *pending(signal.SIGIO, thread.native_id))
+over.set()
+thread.join()  # returns before the kernel has done away with it
+while os.path.exists(f"/proc/self/task/{thread.native_id}"):
+    time.sleep(0.01)
+print("gone", call(TKILL, thread.native_id, signal.SIGIO))
+"""
+
+
+@pytest.mark.parametrize("abi", OLD_ABIS)
+def test_threads_of_the_same_process(old, abi):
+    """A signal for a thread goes to that thread, also by its number alone (as musl's pthread_kill() says it)."""
+    done = old(abi, [], ["python3", "-c", THREADS])
+    assert done.stdout.decode().splitlines() == [
+        "first sent True False",
+        "own sent True False",
+        "process sent False True",
+        "second sent True False",
+        "gone No such process",
+    ], done
+
+
+# Names the helpers of init as any program can, and stops them.
+STOPPER = """
+import mmap, os, signal, sys, time
+
+def children(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return [int(word) for word in file.read().split()]
+
+def state(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return "gone"
+
+init, end = os.getppid(), time.monotonic() + float(sys.argv[1])
+if os.fork() == 0:
+    # At each new peak init counts exactly, in a helper.
+    step, keep = (end - time.monotonic()) / 350, []
+    for _ in range(300):
+        keep.append(mmap.mmap(-1, 1 << 20))
+        keep[-1].write(bytes(1 << 20))
+        time.sleep(step)
+    os._exit(0)
+seen, stopped = set(), set()
+while time.monotonic() < end:
+    for pid in children(init):
+        if pid == os.getpid():
+            continue
+        seen.add(pid)
+        try:
+            os.kill(pid, signal.SIGSTOP)
+        except OSError:
+            continue
+        if state(pid) == "T":
+            stopped.add(pid)
+print(len(seen), len(stopped))
+"""
+
+
+@pytest.mark.once
+def test_helpers_of_init_are_not_signalled(old):
+    """Init counts memory in a process of its own. That has a number before init itself knows it."""
+    done = old(OLD_ABIS[-1], ["-m", "600M"], ["python3", "-c", STOPPER, "3"])
+    seen, stopped = map(int, done.stdout.split())
+    assert (seen > 0, stopped) == (True, 0), done
+
+
 OWNERS = """
 import fcntl, os, signal, socket, struct, sys
 a, b = socket.socketpair()

@@ -235,7 +235,8 @@ def machine_tasks():
 def test_a_chain_is_outrun(me, level, probes, grants):
     """Tasks that make their successor and are gone, faster than they can be listed: the end comes for
     them as well, and they do not fill the machine's table. With a write grant root's run keeps uid 0
-    at level landlock, whose tasks the kernel does not count: there the run is ended for them."""
+    at level landlock, whose tasks the kernel does not count: there init counts, which takes time, and
+    ends the run for them. How many there are by then depends on the machine, so only the time counts."""
     probe = probes["chain"]
     opts = ["--json", "-t", "300ms", "--grace", "0", "-r", probe, *(["-w", me.work] if grants == "write" else [])]
     for chains in 1, 60:
@@ -247,8 +248,8 @@ def test_a_chain_is_outrun(me, level, probes, grants):
         got = json.loads(run.communicate()[0])
         as_root = (me.name, level, grants) == ("root", "landlock", "write")
         assert got["kind"] in (("timeout", "procs") if as_root else ("timeout",)), got
-        assert got["duration_ms"] < ceiling(15) * 1000, got
-        assert most - before < (8000 if as_root else 5000), f"{most - before} tasks at once"
+        assert got["duration_ms"] < ceiling(5 if as_root else 15) * 1000, got
+        assert as_root or most - before < 5000, f"{most - before} tasks at once"
         assert survivors(0.5) == []
 
 

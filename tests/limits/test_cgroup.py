@@ -17,10 +17,10 @@ import time
 
 import pytest
 
-from conftest import rounds
+from conftest import ceiling, rounds
 
 MIB = 1 << 20
-TIME = ["-t", "100s"]
+TIME = ["-t", f"{ceiling(100):.0f}s"]
 
 WRITERS = """
 import os, sys, time
@@ -178,6 +178,35 @@ def test_the_receipt_tells_which(me, level):
     assert got["kind"] == "exited", got
     assert limits["memory"] == limits["cpu_time"] == by, got
     assert ("cgroup" in got["isolation"]["layers"]) == bool(path), got
+
+
+def test_check_and_the_receipt_agree(me, level):
+    """A run that could use a group lacks it exactly where there is none to be had; one without limits never does."""
+    told = json.loads(me.outside([me.cordon, "check", "--json"], timeout=300).stdout)
+    lacks = {None: False, "-m": not delegated(me), "--cpu-time": not delegated(me)}
+    for option, is_missing in lacks.items():
+        opts = {None: [], "-m": ["-m", "64M"], "--cpu-time": ["--cpu-time", "50s"]}[option]
+        isolation = receipt(me, opts, ["/bin/true"], level)["isolation"]
+        assert ("cgroup" in isolation["missing"]) == is_missing, (option, isolation)
+        assert ("cgroup" in isolation["layers"]) == (bool(opts) and not is_missing), (option, isolation)
+    assert ("cgroup" in told["missing"][level]) == lacks["-m"], told
+
+
+def test_no_room_for_a_group(me, home):
+    """What is delegated is of no use if nothing can be made in it: no line says that it were."""
+    limit = home / "cgroup.max.descendants"
+    before = limit.read_text()
+    me.outside(["sh", "-c", f"echo 0 >{limit}"], timeout=300, check=True)
+    try:
+        told = json.loads(me.outside([me.cordon, "check", "--json"], timeout=300).stdout)
+        got = receipt(me, ["-m", "64M"], ["/bin/true"], "namespaces")
+        required = me.run(["--require", "cgroup"], ["/bin/echo", "ran"], "namespaces", timeout=300)
+    finally:
+        me.outside(["sh", "-c", f"echo {before.strip()} >{limit}"], timeout=300, check=True)
+    line = next(x for x in told["layers"] if x["name"] == "cgroup")
+    assert line["state"] == "no" and "descendants" in line["remedy"], line
+    assert "cgroup" in told["missing"]["namespaces"] and "cgroup" in got["isolation"]["missing"], (told, got)
+    assert (required.returncode, required.stdout) == (125, b""), required
 
 
 def test_required(me, level):

@@ -138,6 +138,31 @@ def unseen(me, cmd, level, probe, trace):
     )
 
 
+# Stops a child again and again, and waits for each stop. On one CPU the child has often not run when the throttle comes.
+STOPS = """
+import os, signal, sys, time
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+end = time.monotonic() + float(sys.argv[1])
+child = os.fork()
+while child == 0:
+    pass
+while time.monotonic() < end:
+    os.kill(child, signal.SIGSTOP)
+    os.waitpid(child, os.WUNTRACED)
+    os.kill(child, signal.SIGCONT)
+os.kill(child, signal.SIGKILL)
+print("done")
+"""
+
+
+def test_a_stop_by_the_guest_is_not_lost(me, level):
+    """One that was sent and has not arrived when the throttle stops the tree, too."""
+    cmd = ["python3", "-c", STOPS, "3"]
+    assert me.outside(cmd).stdout == b"done\n"
+    done = me.run(["--cpus", "0.3", "-t", f"{ceiling(15):.0f}s"], cmd, level)
+    assert done.stdout == b"done\n", done
+
+
 def test_parents_see_nothing(me, level, probes):
     """A parent that asks to be told about stopped children is told nothing by the throttle."""
     probe = probes["burn"]

@@ -220,7 +220,8 @@ def test_short_runs_are_counted_at_their_end(me, probes):
         )
         assert got["kind"] in ("exited", "disk"), got
         assert [d["target"] for d in got["denials"]] == ["1M in the workspace"], got
-        assert got["usage"]["disk_bytes"] >= 4 * MIB, got
+        # One that takes long enough for a count is ended in between.
+        assert got["usage"]["disk_bytes"] >= (4 * MIB if got["kind"] == "exited" else MIB), got
 
 
 def test_private_directories_have_their_own(me, probes):

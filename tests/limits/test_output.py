@@ -7,6 +7,7 @@ import subprocess
 import time
 
 import pytest
+from conftest import ceiling
 from meter import wait_for
 
 COUNT = """
@@ -69,7 +70,7 @@ def test_a_gibibyte_flows(me, level, mode):
 
     reader = threading.Thread(target=lambda: out.append(proc.stdout.read()))
     reader.start()
-    wait_for(size, patience=60, pause=0.01)
+    wait_for(size, patience=ceiling(60), pause=0.01)
     reader.join()
     err = proc.stderr.read()
     proc.stdout.close()

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from conftest import ceiling
 from meter import tasks, wait_for
 
 WAYS = ["fork", "vfork", "clone", "threads", "double", "storm"]
@@ -45,7 +46,7 @@ def test_held(me, level, probes, how):
     assert made >= TRIES and not refused, "positive control"
     receipt = me.work / "receipt.json"
     opts = ["-P", LIMIT, "-r", probe, "--receipt", receipt]
-    status, out, err, most = counted(me, opts, [probe, how, TRIES, 300], level)
+    status, out, err, most = counted(me, opts, [probe, how, TRIES, int(ceiling(300))], level)
     assert status == 0, err
     made, refused, first = words(out)
     assert LIMIT // 2 < made <= LIMIT and refused and first == "EAGAIN", out
@@ -108,6 +109,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 def test_the_default_holds_a_bomb(me, probes):
     """256 is the default when no limit is given."""
-    got = me.receipt(["-t", "20s", "-r", probes["tasks"]], [probes["tasks"], "storm", "2000", "200"], "namespaces")
+    opts = ["-t", f"{ceiling(20):.0f}s", "-r", probes["tasks"]]
+    got = me.receipt(opts, [probes["tasks"], "storm", "2000", int(ceiling(2500))], "namespaces")
     made, refused, _ = words(got["stdout"])
     assert made <= 256 and refused, got["stdout"]

@@ -83,7 +83,7 @@ def test_the_end_of_the_time(me, level, cmd, both):
 def test_the_loss_is_told(me, level):
     """The command itself has ended in time. What it wrote was not read: a failure, in the receipt as well."""
     receipt = me.work / "receipt.json"
-    with unread(me, ["-t", "500ms", "--grace", "300ms", "--receipt", receipt], OUT, level) as (proc, fd):
+    with unread(me, ["-t", f"{ceiling(500):.0f}ms", "--grace", "300ms", "--receipt", receipt], OUT, level) as (proc, fd):
         _, err = proc.communicate(timeout=ceiling(PATIENCE))
         assert proc.returncode == 125 and b"was not read in time" in err, err
         got = json.loads(receipt.read_text())

@@ -114,7 +114,7 @@ def test_cpu_of_the_whole_tree(me, level, probes, how):
 
 def test_cpu_of_sleepers(me, level):
     got = me.receipt([], ["sleep", "0.5"], level)
-    assert got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"] < 200
+    assert got["usage"]["cpu_user_ms"] + got["usage"]["cpu_system_ms"] < ceiling(200)
 
 
 @pytest.mark.parametrize("opts", [[], ["-m", "1G"]], ids=["no limit", "-m"])
@@ -132,9 +132,9 @@ def test_peak_memory_in_sequence(me, probes):
 
 
 def test_peak_tasks(me, level):
-    script = """
+    script = f"""
 import threading, time
-for t in [threading.Thread(target=time.sleep, args=(0.3,)) for _ in range(10)]: t.start()
+for t in [threading.Thread(target=time.sleep, args=({ceiling(0.3)},)) for _ in range(10)]: t.start()
 """
     got = me.receipt([], ["python3", "-c", script], level)
     assert 11 <= got["usage"]["procs_peak"] <= 14, got["usage"]

@@ -65,7 +65,7 @@ def test_grace_by_default(me, level, probes):
 
 def test_grace_reaches_the_whole_tree(me, level, probes):
     """The process that flushes is in a session of its own, adopted by init."""
-    got, _ = timed(me, ["-t", ms(300), "--grace", ms(500)], "double", level, probes)
+    got, _ = timed(me, ["-t", ms(600), "--grace", ms(500)], "double", level, probes)
     assert got["kind"] == "timeout" and "flushed\n" in got["stdout"], got
 
 

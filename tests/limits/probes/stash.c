@@ -101,6 +101,8 @@ static void *hold_file(void *arg)
 	if (close_range(~0u - 1, ~0u, CLOSE_RANGE_UNSHARE) < 0)
 		fail("close_range");
 	fd = memfd_create("stash", MFD_CLOEXEC | 8 /* MFD_NOEXEC_SEAL */);
+	if (fd < 0 && errno == EINVAL) /* before Linux 6.3 */
+		fd = memfd_create("stash", MFD_CLOEXEC);
 	if (fd < 0)
 		fail("memfd_create");
 	for (at = 0; at < thread_size; at += sizeof(block))
