@@ -41,6 +41,8 @@ TIERS = {
     "src/init/files": 5,
     "src/gateway": 5,
     "src/launch": 5,
+    "src/warm": 5,
+    "src/packages": 6,
     "src/api": 6,
     "cmd/cordon": 7,
     "bindings/python/src": 7,
@@ -68,6 +70,7 @@ BARE = {"src/arch", "src/base", "src/uapi", "src/format", "src/bare", "src/net"}
 ONLY = {
     "src/init": BARE | {"src/seccomp", "src/plan"},
     "src/gateway": BARE,
+    "src/warm": {"src/arch", "src/bare"},
     "cmd/cordon": {"src/base", "src/format"},
     "bindings/python/src": set(),
 }

@@ -11,7 +11,9 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +26,7 @@
 #include "keyboard.h"
 #include "network.h"
 #include "out.h"
+#include "packages.h"
 #include "receipt.h"
 #include "signals.h"
 #include "streams.h"
@@ -35,6 +38,9 @@
 #define READER_MS 2000	      /* for who reads our messages and the account, under a time limit */
 #define WALL_UNKNOWN_MS 60000 /* a time limit that no flag says */
 #define READER_LOST_MS 100    /* ... and has not read the command's output */
+#define LASTING_MS 100	      /* shorter runs need not be thrifty */
+#define STACK_IN_USE 1024     /* below a frame that calls one function of the C library */
+#define STACK_GIVEN_BACK (128 << 10)
 
 struct session {
 	const struct parsed *args;
@@ -49,7 +55,7 @@ struct session {
 };
 
 /* Reachable until the end, so that leak checkers report nothing. */
-static struct session session = { .receipt = RECEIPT_INIT, .keyboard = KEYBOARD_INIT };
+static struct session session;
 
 static int is_quiet(const struct session *s)
 {
@@ -182,19 +188,50 @@ static void handle_keys(struct session *s, const struct pollfd fds[2])
 		signals_act(&s->signals, s->run, SIGHUP);
 }
 
+/*
+ * Planning needs more of the stack than waiting does, and a run may wait for hours: what lies below
+ * goes back to the kernel. (There is nothing else so near below: the kernel keeps 1 MiB free.)
+ */
+static void __attribute__((noinline)) give_back_stack(void)
+{
+	/* Inlined this would be a frame further up. */
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0) - STACK_IN_USE;
+	long page = sysconf(_SC_PAGESIZE);
+
+	here -= here % (uintptr_t)page;
+	/* It fails for the part that was never used, after doing the rest. */
+	(void)madvise((char *)here - STACK_GIVEN_BACK, STACK_GIVEN_BACK, MADV_DONTNEED);
+}
+
+/* As poll(). The first time that nothing happens for a while makes it a run that lasts. */
+static int wait_for_event(struct pollfd *fds, nfds_t n, int timeout, int *is_lasting)
+{
+	int r;
+
+	if (*is_lasting || (timeout >= 0 && timeout <= LASTING_MS))
+		return poll(fds, n, timeout);
+	r = poll(fds, n, LASTING_MS);
+	if (r != 0)
+		return r;
+	*is_lasting = 1;
+	give_back_stack();
+	return poll(fds, n, timeout < 0 ? timeout : timeout - LASTING_MS);
+}
+
 static int wait_for_end(struct session *s, struct cordon_error *err)
 {
 	struct pollfd fds[4] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
 	};
+	int is_lasting = 0;
 
 	for (;;) {
 		int r, timeout = keyboard_prepare(&s->keyboard, fds + 2);
 
 		if (s->has_terminal)
 			terminal_follow(s->run);
-		if (poll(fds, 4, timeout) < 0) {
+		if (wait_for_event(fds, ARRAY_SIZE(fds), timeout, &is_lasting) < 0) {
 			if (errno == EINTR)
 				continue;
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for the run");
@@ -368,51 +405,70 @@ static void no_command(const struct parsed *args, struct cordon_error *err)
 		cordon_err_hint(err, "try 'cordon run --help'");
 }
 
+/*
+ * Returns an exit status, or -1: the command runs. Not inlined, since what it has on the stack
+ * would stay there as long as the run lasts.
+ */
+static int __attribute__((noinline)) start(struct session *s, const struct parsed *args,
+					   struct cordon_error *err)
+{
+	struct cordon_run_options options;
+	char home[PATH_MAX];
+	int status;
+
+	s->has_terminal = streams_want_terminal(args, err);
+	if (s->has_terminal < 0)
+		return fail(s, err);
+	if (check_cwd(err) < 0 || make_policy(s, err) < 0 ||
+	    cordon_launcher_new(&s->launcher, err) < 0)
+		return fail(s, err);
+	run_options_init(&options, args, home, sizeof(home));
+	if (packages_use(args, s->launcher, s->policy, &options, err) < 0 ||
+	    workspace_options(args, s->policy, &options, err) < 0 ||
+	    private_option(args, &options, err) < 0)
+		return fail(s, err);
+	streams_choose(args, s->has_terminal, &options);
+	if (parsed_has(args, OPT_DRY_RUN))
+		return print_plan(s, &options);
+	if (parsed_has(args, OPT_RECEIPT) &&
+	    receipt_open(parsed_value(args, OPT_RECEIPT), &s->receipt, err) < 0)
+		return fail(s, err);
+	if (parsed_has(args, OPT_NET_LOG) &&
+	    network_open_log(parsed_value(args, OPT_NET_LOG), &options.net_log_fd, err) < 0)
+		return fail(s, err);
+	if (signals_init(&s->signals, s->has_terminal, err) < 0 ||
+	    keyboard_attach(&s->keyboard, &options, err) < 0 ||
+	    (s->has_terminal && terminal_enter(err) < 0))
+		return fail(s, err);
+	workspace_watch_copy(args, &s->signals, &options);
+	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, err) < 0) {
+		terminal_leave();
+		if (err->code == CORDON_E_NOT_FOUND)
+			foreign_command(args, err);
+		status = fail(s, err);
+		cordon_launcher_free(TAKE_PTR(s->launcher));
+		return status;
+	}
+	return -1;
+}
+
 int cmd_run(const struct parsed *args)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
-	struct cordon_run_options options;
 	struct session *s = &session;
-	char home[PATH_MAX];
 	int status, r;
 
+	/* Not in an initialiser: what every process changes in memory would be a page more. */
+	s->receipt = (struct receipt)RECEIPT_INIT;
+	s->keyboard = (struct keyboard)KEYBOARD_INIT;
 	s->args = args;
 	if (!args->n_rest) {
 		no_command(args, &err);
 		return fail(s, &err);
 	}
-	s->has_terminal = streams_want_terminal(args, &err);
-	if (s->has_terminal < 0)
-		return fail(s, &err);
-	if (check_cwd(&err) < 0 || make_policy(s, &err) < 0 ||
-	    cordon_launcher_new(&s->launcher, &err) < 0)
-		return fail(s, &err);
-	run_options_init(&options, args, home, sizeof(home));
-	if (workspace_options(args, s->policy, &options, &err) < 0 ||
-	    private_option(args, &options, &err) < 0)
-		return fail(s, &err);
-	streams_choose(args, s->has_terminal, &options);
-	if (parsed_has(args, OPT_DRY_RUN))
-		return print_plan(s, &options);
-	if (parsed_has(args, OPT_RECEIPT) &&
-	    receipt_open(parsed_value(args, OPT_RECEIPT), &s->receipt, &err) < 0)
-		return fail(s, &err);
-	if (parsed_has(args, OPT_NET_LOG) &&
-	    network_open_log(parsed_value(args, OPT_NET_LOG), &options.net_log_fd, &err) < 0)
-		return fail(s, &err);
-	if (signals_init(&s->signals, s->has_terminal, &err) < 0 ||
-	    keyboard_attach(&s->keyboard, &options, &err) < 0 ||
-	    (s->has_terminal && terminal_enter(&err) < 0))
-		return fail(s, &err);
-	workspace_watch_copy(args, &s->signals, &options);
-	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, &err) < 0) {
-		terminal_leave();
-		if (err.code == CORDON_E_NOT_FOUND)
-			foreign_command(args, &err);
-		status = fail(s, &err);
-		cordon_launcher_free(TAKE_PTR(s->launcher));
+	status = start(s, args, &err);
+	if (status >= 0)
 		return status;
-	}
 	keyboard_started(&s->keyboard);
 	print_notes(s);
 	if (!is_quiet(s))

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/err.h"
-#include "base/units.h"
 #include "format/workspace_json.h"
 #include "out.h"
 #include "verbs.h"
@@ -365,35 +364,6 @@ static void told_gc(void *arg, const struct cordon_workspace_info *info, const c
 	strbuf_puts(&gc->sb, ": ");
 	strbuf_puts(&gc->sb, why);
 	strbuf_putc(&gc->sb, '\n');
-}
-
-/* Durations as elsewhere, and days. */
-static int parse_age(const char *text, int64_t *ret_s, struct cordon_error *err)
-{
-	size_t len = strlen(text);
-	char digits[16];
-	int64_t ms;
-	int r;
-
-	if (len > 1 && len < sizeof(digits) && text[len - 1] == 'd') {
-		memcpy(digits, text, len - 1);
-		digits[len - 1] = '\0';
-		r = units_parse_count(digits, ret_s, err);
-		if (r == 0 && *ret_s > INT32_MAX)
-			r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' is too long", text);
-		if (r == 0)
-			*ret_s *= 86400;
-	} else {
-		r = units_parse_duration(text, &ms, err);
-		if (r == 0)
-			*ret_s = ms / 1000;
-		else
-			cordon_err(err, CORDON_E_POLICY, 0,
-				   "'%.64s' is not a duration (units are ms, s, m, h and d)", text);
-	}
-	if (r < 0)
-		cordon_err_prefix(err, "--older-than");
-	return r;
 }
 
 int cmd_workspace_gc(const struct parsed *args)

@@ -34,16 +34,20 @@ static void add_option(struct strbuf *sb, const struct option *o)
 	strbuf_printf(sb, "  %-*s %s\n", OPTION_COLUMN - 3, left, o->help);
 }
 
-/* So that the help of `run` leaves room for examples, these are only named there. */
+/* So that the help of `run` and `session start` leaves room for examples, these are only named
+ * there. */
 static int is_rare(int verb, int id)
 {
-	static const int rare[] = { OPT_FROM,	   OPT_NET_DENY, OPT_NET_MAX,	    OPT_NET_LOG,
-				    OPT_USER,	   OPT_REQUIRE,	 OPT_OPEN_FILES,    OPT_FILE_SIZE,
-				    OPT_CPU_TIME,  OPT_GRACE,	 OPT_END_ON_OUTPUT, OPT_BEST_EFFORT,
-				    OPT_ISOLATION, OPT_DRY_RUN };
+	static const int rare[] = { OPT_FROM,	     OPT_WITH_BUILD, OPT_NET_DENY,
+				    OPT_NET_MAX,     OPT_NET_LOG,    OPT_USER,
+				    OPT_REQUIRE,     OPT_OPEN_FILES, OPT_FILE_SIZE,
+				    OPT_CPU_TIME,    OPT_GRACE,	     OPT_END_ON_OUTPUT,
+				    OPT_BEST_EFFORT, OPT_ISOLATION,  OPT_DRY_RUN };
 
-	for (size_t i = 0; verb == VERB_RUN && i < sizeof(rare) / sizeof(*rare); i++) {
-		if (rare[i] == id)
+	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START;
+
+	for (size_t i = 0; has_rare && i < sizeof(rare) / sizeof(*rare); i++) {
+		if (rare[i] == id && (option_table[id].verbs & VERB_BIT(verb)))
 			return 1;
 	}
 	return 0;

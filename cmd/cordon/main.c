@@ -31,6 +31,8 @@ const struct verb_group verb_groups[VERB_GROUPS] = {
 	{ "policy", "Policies: what a run may do, as data." },
 	{ "workspace",
 	  "Workspaces: what runs changed, kept apart until you commit or discard it." },
+	{ "cache", "Packages that were installed for runs (--with)." },
+	{ "session", "Sessions: several commands in one sandbox, which outlives them." },
 };
 
 /* clang-format off */
@@ -92,6 +94,53 @@ const struct verb verb_table[VERB_MAX] = {
 		"remove workspaces that are no longer needed",
 		"Removes workspaces without changes and without a name, and unfinished ones.\n", 1,
 		cmd_workspace_gc },
+	[VERB_CACHE_LIST] = { "cache list", "[--json]",
+		"list the packages that runs can use", NULL, 1,
+		cmd_cache_list },
+	[VERB_CACHE_GC] = { "cache gc", "[OPTIONS]",
+		"remove packages that were not used for 30 days",
+		"--older-than says how long, if not 30 days. What a run uses now stays.\n", 1,
+		cmd_cache_gc },
+	[VERB_SESSION_START] = { "session start", "[OPTIONS] [--] [PROGRAM]",
+		"start a session and print its name",
+		"The options are those of 'cordon run' and hold for the whole session; -t is how\n"
+		"long it may live (default 24h). With PROGRAM its installation can be used.\n", 0,
+		cmd_session_start },
+	[VERB_SESSION_EXEC] = { "session exec", "[OPTIONS] NAME [--] COMMAND [ARG...]",
+		"run a command in a session",
+		"The exit status is the command's, as with 'cordon run'. What it leaves running\n"
+		"goes on in the session. It gets no terminal of its own.\n", 0,
+		cmd_session_exec },
+	[VERB_SESSION_PUT] = { "session put", "NAME FILE PATH",
+		"copy a file into a session", NULL, 1,
+		cmd_session_put },
+	[VERB_SESSION_GET] = { "session get", "NAME PATH FILE|-",
+		"copy a file out of a session", NULL, 1,
+		cmd_session_get },
+	[VERB_SESSION_LS] = { "session ls", "[--json] NAME [PATH]",
+		"list a directory of a session", NULL, 1,
+		cmd_session_ls },
+	[VERB_SESSION_LOGS] = { "session logs", "NAME NUMBER",
+		"print what a detached command has written", NULL, 1,
+		cmd_session_logs },
+	[VERB_SESSION_PS] = { "session ps", "[--json] NAME",
+		"list the commands of a session", NULL, 1,
+		cmd_session_ps },
+	[VERB_SESSION_PAUSE] = { "session pause", "NAME",
+		"stop every process of a session", NULL, 1,
+		cmd_session_pause },
+	[VERB_SESSION_RESUME] = { "session resume", "NAME",
+		"let them go on", NULL, 1,
+		cmd_session_resume },
+	[VERB_SESSION_KILL] = { "session kill", "NAME NUMBER [SIGNAL]",
+		"end a command of a session, or send it a signal", NULL, 1,
+		cmd_session_kill },
+	[VERB_SESSION_STOP] = { "session stop", "[--json] NAME",
+		"end a session; --json prints its receipt", NULL, 1,
+		cmd_session_stop },
+	[VERB_PS] = { "ps", "[--json]",
+		"list the sessions", NULL, 1,
+		cmd_ps },
 	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
 		"make a project whose tools run in a sandbox",
 		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must be empty\n"
@@ -232,7 +281,8 @@ int verb_unknown(const char *first, const char *second)
 		return unknown_option(first);
 	nearest_init(&near, first);
 	for (int i = 0; i < VERB_MAX; i++) {
-		if (!strchr(verb_table[i].name, ' '))
+		/* Two letters are near to every other two. */
+		if (!strchr(verb_table[i].name, ' ') && strlen(verb_table[i].name) > 2)
 			nearest_offer(&near, verb_table[i].name);
 	}
 	for (size_t i = 0; i < VERB_GROUPS; i++)

@@ -16,7 +16,9 @@
 
 #define RUN VERB_BIT(VERB_RUN)
 #define SHOW VERB_BIT(VERB_POLICY_SHOW)
-#define POLICY (RUN | SHOW)
+#define START VERB_BIT(VERB_SESSION_START)
+#define EXEC VERB_BIT(VERB_SESSION_EXEC)
+#define POLICY (RUN | SHOW | START)
 #define WS_DIFF VERB_BIT(VERB_WORKSPACE_DIFF)
 #define WS_COMMIT VERB_BIT(VERB_WORKSPACE_COMMIT)
 #define WS_DISCARD VERB_BIT(VERB_WORKSPACE_DISCARD)
@@ -25,12 +27,19 @@
 #define WS_LISTS                                                                                   \
 	(VERB_BIT(VERB_WORKSPACE_LIST) | VERB_BIT(VERB_WORKSPACE_STATUS) | WS_DIFF | WS_COMMIT |   \
 	 WS_GC)
+#define CACHE_GC VERB_BIT(VERB_CACHE_GC)
+#define CACHE (VERB_BIT(VERB_CACHE_LIST) | CACHE_GC)
 #define NEW VERB_BIT(VERB_NEW)
-#define LISTS (RUN | SHOW | NEW | VERB_BIT(VERB_CHECK) | VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS)
-#define ALL UINT32_MAX
+#define SESSION_LISTS                                                                              \
+	(START | EXEC | VERB_BIT(VERB_SESSION_LS) | VERB_BIT(VERB_SESSION_PS) |                    \
+	 VERB_BIT(VERB_SESSION_STOP) | VERB_BIT(VERB_PS))
+#define LISTS                                                                                      \
+	(SESSION_LISTS | RUN | SHOW | NEW | VERB_BIT(VERB_CHECK) |                                 \
+	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE)
+#define ALL UINT64_MAX
 
-static_assert(VERB_MAX <= 32, "struct option keeps the verbs in 32 bits");
-static_assert(OPT_MAX <= 64, "struct parsed keeps the options seen in 64 bits");
+static_assert(VERB_MAX <= 64, "struct option keeps the verbs in 64 bits");
+static_assert(OPT_MAX <= 128, "struct parsed keeps the options seen in 128 bits");
 
 /* clang-format off */
 const struct option option_table[OPT_MAX] = {
@@ -63,11 +72,17 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_COMMANDS] = { "commands", 0, GROUP_FILES, COMPLETE_NONE, POLICY, "A,B,...",
 		"commands", NULL,
 		"only these programs can be executed" },
-	[OPT_CWD] = { "cwd", 'C', GROUP_FILES, COMPLETE_DIR, POLICY, "DIR", "cwd", NULL,
+	[OPT_CWD] = { "cwd", 'C', GROUP_FILES, COMPLETE_DIR, POLICY | EXEC, "DIR", "cwd", NULL,
 		"start in DIR, which must be inside a grant" },
-	[OPT_ENV] = { "env", 'e', GROUP_FILES, COMPLETE_NONE, POLICY, "NAME[=VALUE]", "env.pass",
+	[OPT_ENV] = { "env", 'e', GROUP_FILES, COMPLETE_NONE, POLICY | EXEC, "NAME[=VALUE]", "env.pass",
 		NULL,
 		"pass on or set an environment variable" },
+	[OPT_WITH] = { "with", 0, GROUP_FILES, COMPLETE_NONE, RUN, "PACKAGE", NULL, NULL,
+		"install NAME[==VERSION] (pip) or npm:NAME[@VERSION]" },
+	[OPT_WITH_FILE] = { "with-file", 0, GROUP_FILES, COMPLETE_FILE, RUN, "FILE", NULL, NULL,
+		"the same for a requirements or package-lock.json" },
+	[OPT_WITH_BUILD] = { "with-build", 0, GROUP_FILES, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"let packages run code to be installed" },
 
 	[OPT_NET_ALLOW] = { "net-allow", 0, GROUP_NET, COMPLETE_NONE, POLICY, "HOST", "net.allow", NULL,
 		"let it connect to HOST[:PORT,...] (may be repeated)" },
@@ -94,7 +109,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_USER] = { "user", 0, GROUP_POLICY, COMPLETE_NONE, POLICY, "UID[:GID]", "user", NULL,
 		"run as this id (only when started by root)" },
 
-	[OPT_TIMEOUT] = { "timeout", 't', GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
+	[OPT_TIMEOUT] = { "timeout", 't', GROUP_LIMITS, COMPLETE_NONE, POLICY | EXEC, "DUR",
 		"limits.wall", NULL,
 		"end it after DUR (500ms, 30s, 5m; default: never)" },
 	[OPT_GRACE] = { "grace", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "DUR",
@@ -120,7 +135,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_FILE_SIZE] = { "file-size", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "SIZE",
 		"limits.file_size", NULL,
 		"no file grows beyond SIZE" },
-	[OPT_MAX_OUTPUT] = { "max-output", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, "SIZE",
+	[OPT_MAX_OUTPUT] = { "max-output", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY | EXEC, "SIZE",
 		"limits.output", NULL,
 		"output per stream (64k, 1M; with --json 1M)" },
 	[OPT_END_ON_OUTPUT] = { "end-on-output", 0, GROUP_LIMITS, COMPLETE_NONE, POLICY, NULL,
@@ -138,13 +153,13 @@ const struct option option_table[OPT_MAX] = {
 		"none: streams pass, control sequences are removed" },
 	[OPT_JSON] = { "json", 0, GROUP_RESULT, COMPLETE_NONE, LISTS, NULL, NULL, NULL,
 		"print one JSON object on standard output" },
-	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN, "FILE", NULL, NULL,
+	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN | START, "FILE", NULL, NULL,
 		"write the account of the run to FILE" },
 	[OPT_USAGE] = { "usage", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show what the run used, at its end" },
 	[OPT_DRY_RUN] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"print the plan as JSON and run nothing" },
-	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC, NULL, NULL, NULL,
 		"no notes, only errors" },
 	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show the level and the time of each stage" },
@@ -171,13 +186,24 @@ const struct option option_table[OPT_MAX] = {
 		"tar or patch (default patch, tar for a FILE.tar)" },
 	[OPT_OUTPUT] = { "output", 'o', GROUP_RESULT, COMPLETE_FILE, WS_EXPORT, "FILE", NULL, NULL,
 		"write to FILE, not to standard output" },
-	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC, "DUR", NULL, NULL,
-		"also those not used for DUR (36h, 30d)" },
-	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC, NULL, NULL,
+	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC | CACHE_GC, "DUR", NULL,
 		NULL,
+		"those not used for DUR (36h, 30d)" },
+	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC | CACHE_GC, NULL,
+		NULL, NULL,
 		"only show what would happen" },
 	[OPT_LIST] = { "list", 0, GROUP_RESULT, COMPLETE_NONE, NEW, NULL, NULL, NULL,
 		"list the frameworks" },
+	[OPT_SESSION_NAME] = { "name", 0, GROUP_RESULT, COMPLETE_NONE, START, "NAME", NULL, NULL,
+		"name of the session (default: a new one)" },
+	[OPT_IDLE] = { "idle", 0, GROUP_LIMITS, COMPLETE_NONE, START, "DUR", NULL, NULL,
+		"end it after DUR without a command (default 30m)" },
+	[OPT_DETACH] = { "detach", 'd', GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
+		"do not wait; keep its output for 'session logs'" },
+	[OPT_KEEP] = { "keep", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
+		"let the command go on if this process is killed" },
+	[OPT_KILL_REST] = { "kill-rest", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
+		"end what the command leaves behind" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };
@@ -269,7 +295,7 @@ static int keep(struct parser *ps, int id, const char *value)
 	if (value && !out->options[out->n_options].value)
 		return cordon_err(ps->err, CORDON_E_NOMEM, 0, "out of memory");
 	out->n_options++;
-	out->seen |= (uint64_t)1 << id;
+	out->seen[id / 64] |= (uint64_t)1 << (id % 64);
 	return 0;
 }
 

@@ -24,13 +24,27 @@ enum verb_id {
 	VERB_WORKSPACE_DISCARD,
 	VERB_WORKSPACE_EXPORT,
 	VERB_WORKSPACE_GC,
+	VERB_CACHE_LIST,
+	VERB_CACHE_GC,
+	VERB_SESSION_START,
+	VERB_SESSION_EXEC,
+	VERB_SESSION_PUT,
+	VERB_SESSION_GET,
+	VERB_SESSION_LS,
+	VERB_SESSION_LOGS,
+	VERB_SESSION_PS,
+	VERB_SESSION_PAUSE,
+	VERB_SESSION_RESUME,
+	VERB_SESSION_KILL,
+	VERB_SESSION_STOP,
+	VERB_PS,
 	VERB_NEW,
 	VERB_COMPLETION,
 	VERB_HELP,
 	VERB_MAX
 };
 
-#define VERB_BIT(verb) (1u << (verb))
+#define VERB_BIT(verb) (UINT64_C(1) << (verb))
 
 enum option_id {
 	OPT_READ = 0,
@@ -47,6 +61,9 @@ enum option_id {
 	OPT_COMMANDS,
 	OPT_CWD,
 	OPT_ENV,
+	OPT_WITH,
+	OPT_WITH_FILE,
+	OPT_WITH_BUILD,
 	OPT_NET_ALLOW,
 	OPT_NET_DENY,
 	OPT_PUBLISH,
@@ -91,6 +108,11 @@ enum option_id {
 	OPT_OLDER_THAN,
 	OPT_ONLY_SAY,
 	OPT_LIST,
+	OPT_SESSION_NAME,
+	OPT_IDLE,
+	OPT_DETACH,
+	OPT_KEEP,
+	OPT_KILL_REST,
 	OPT_HELP,
 	OPT_MAX
 };
@@ -117,7 +139,7 @@ struct option {
 	char letter;	  /* short name, 0 = none */
 	uint8_t group;
 	uint8_t complete;
-	uint32_t verbs;	   /* VERB_BIT() of each verb that takes it */
+	uint64_t verbs;	   /* VERB_BIT() of each verb that takes it */
 	const char *arg;   /* placeholder of the value, NULL = takes none */
 	const char *key;   /* policy key that it sets, NULL = none */
 	const char *words; /* for COMPLETE_WORDS, separated by spaces */
@@ -137,14 +159,14 @@ struct parsed {
 	int verb; /* enum verb_id */
 	struct parsed_option *options;
 	size_t n_options, cap;
-	uint64_t seen; /* 1 << id of each option that was given */
-	char **rest;   /* operands or COMMAND ARG..., NULL-terminated */
+	uint64_t seen[2]; /* a bit for each option that was given */
+	char **rest;	  /* operands or COMMAND ARG..., NULL-terminated */
 	size_t n_rest;
 };
 
 static inline int parsed_has(const struct parsed *p, int id)
 {
-	return (p->seen >> id) & 1;
+	return (p->seen[id / 64] >> (id % 64)) & 1;
 }
 
 /* The value that the last use of option @id gave, NULL if it was not given. */

@@ -29,7 +29,7 @@ struct verb_group {
 	const char *name, *summary;
 };
 
-#define VERB_GROUPS 2
+#define VERB_GROUPS 4
 extern const struct verb_group verb_groups[VERB_GROUPS];
 
 /* The group called @word, NULL if there is none. */
@@ -58,6 +58,20 @@ int cmd_workspace_commit(const struct parsed *args);
 int cmd_workspace_discard(const struct parsed *args);
 int cmd_workspace_export(const struct parsed *args);
 int cmd_workspace_gc(const struct parsed *args);
+int cmd_cache_list(const struct parsed *args);
+int cmd_cache_gc(const struct parsed *args);
+int cmd_session_start(const struct parsed *args);
+int cmd_session_exec(const struct parsed *args);
+int cmd_session_put(const struct parsed *args);
+int cmd_session_get(const struct parsed *args);
+int cmd_session_ls(const struct parsed *args);
+int cmd_session_logs(const struct parsed *args);
+int cmd_session_ps(const struct parsed *args);
+int cmd_session_pause(const struct parsed *args);
+int cmd_session_resume(const struct parsed *args);
+int cmd_session_kill(const struct parsed *args);
+int cmd_session_stop(const struct parsed *args);
+int cmd_ps(const struct parsed *args);
 int cmd_new(const struct parsed *args);
 int cmd_completion(const struct parsed *args);
 int cmd_help(const struct parsed *args);

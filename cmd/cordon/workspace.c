@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/path.h"
+#include "base/units.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -293,4 +294,32 @@ int ask_yes(const char *question)
 		(void)write_full(STDERR_FILENO, sb.data, sb.len);
 	strbuf_done(&sb);
 	return read_answer(answer, sizeof(answer)) > 0 && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+int parse_age(const char *text, int64_t *ret_s, struct cordon_error *err)
+{
+	size_t len = strlen(text);
+	char digits[16];
+	int64_t ms;
+	int r;
+
+	if (len > 1 && len < sizeof(digits) && text[len - 1] == 'd') {
+		memcpy(digits, text, len - 1);
+		digits[len - 1] = '\0';
+		r = units_parse_count(digits, ret_s, err);
+		if (r == 0 && *ret_s > INT32_MAX)
+			r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' is too long", text);
+		if (r == 0)
+			*ret_s *= 86400;
+	} else {
+		r = units_parse_duration(text, &ms, err);
+		if (r == 0)
+			*ret_s = ms / 1000;
+		else
+			cordon_err(err, CORDON_E_POLICY, 0,
+				   "'%.64s' is not a duration (units are ms, s, m, h and d)", text);
+	}
+	if (r < 0)
+		cordon_err_prefix(err, "--older-than");
+	return r;
 }

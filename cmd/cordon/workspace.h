@@ -33,6 +33,8 @@ int workspace_fail(const struct cordon_error *err);
 /* "1.2K": for people, three digits at most. */
 #define HUMAN_MAX 16
 const char *human_size(uint64_t bytes, char ret[HUMAN_MAX]);
+/* Durations as elsewhere, and days, for --older-than. */
+int parse_age(const char *text, int64_t *ret_s, struct cordon_error *err);
 const char *human_age(int64_t since_s, char ret[HUMAN_MAX]); /* "3m", "5d" */
 
 /* A path for people: escaped, and without its middle if it is too long to be opened. */

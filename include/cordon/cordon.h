@@ -7,9 +7,11 @@
 #include <cordon/confine.h>
 #include <cordon/error.h>
 #include <cordon/files.h>
+#include <cordon/packages.h>
 #include <cordon/policy.h>
 #include <cordon/pool.h>
 #include <cordon/run.h>
+#include <cordon/session.h>
 #include <cordon/version.h>
 #include <cordon/workspace.h>
 

@@ -123,9 +123,25 @@ struct cordon_run_options {
 	 * run's user, and stays the caller's to remove. NULL = none.
 	 */
 	const char *code_dir;
+	/*
+	 * A sealed memory file (memfd_create()) that is executed in place of argv[0]'s file. All
+	 * else is as for argv[0]: what it may do, what it sees, its arguments. It must have the
+	 * seals WRITE, GROW, SHRINK and SEAL, so that no run can change it for the next. It is
+	 * duplicated and stays the caller's. 0 = none, as with net_log_fd; negative = none too.
+	 */
+	int image_fd;
+	/*
+	 * 1: the command has one end of a stream socket as descriptor CORDON_CHANNEL_FD, and
+	 * cordon_run_channel() is the other. It is for a program of the caller's own that talks to
+	 * it beside the standard streams. Not together with `files`.
+	 */
+	int channel;
+	/* Set by cordon_session_start() (session.h). Leave it 0. */
+	int session;
 };
 
 #define CORDON_CODE_DIR "/run/cordon"
+#define CORDON_CHANNEL_FD 3
 
 /* What becomes of processes that the command leaves behind when it ends. */
 enum cordon_orphans {
@@ -265,6 +281,13 @@ int cordon_run_start(struct cordon_launcher *launcher, const struct cordon_polic
 /** Descriptor that polls readable when cordon_run_process() has something to do. Owned by the run.
  */
 int cordon_run_fd(const struct cordon_run *run);
+
+/** The caller's end of the channel, -1 = there is none. Non-blocking, and owned by the run. The
+ * other side is the guest: bound every length, and read with recv() or read() only, since with
+ * recvmsg() it could hand over descriptors. Until the command has written something the run may
+ * hold a copy of its end, for a start at a lower level; cordon_run_process() lets go of it, so call
+ * that before the first bytes are read. */
+int cordon_run_channel(const struct cordon_run *run);
 
 /** What the run publishes: *ret_n entries, which live as long as the run. Known as soon as it is
  * started; the host's ports are open by then, also those that were picked (HOSTPORT 0). */

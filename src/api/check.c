@@ -279,6 +279,14 @@ static void add_idmap(struct cordon_check *c, const struct trial *trial)
 	    trial->worked ? NULL : "run Cordon as an ordinary user");
 }
 
+static bool is_missing(const struct cordon_check *c, const char *name)
+{
+	for (const char **names = c->missing[c->level]; names && *names; names++)
+		if (strcmp(*names, name) == 0)
+			return true;
+	return false;
+}
+
 static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
 {
 	const struct cgroup_home *home = launcher_cgroups(launcher);
@@ -293,9 +301,19 @@ static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
 				     "--scope; or in a container with a delegated cgroup");
 		return;
 	}
+	/* The trials have a limit of memory, so that they asked for one. */
+	if (is_missing(c, "cgroup")) {
+		detail = arena_printf(&c->arena, "no group can be made in %s, which is delegated",
+				      home->path);
+		add(c, "cgroup", "no", detail ? detail : "",
+		    "look at its cgroup.max.descendants and cgroup.max.depth");
+		return;
+	}
 	detail = arena_printf(&c->arena, "delegated cgroup v2 at %s (memory, pids%s)", home->path,
 			      home->has_cpu ? ", cpu" : "");
-	add(c, "cgroup", "yes", detail ? detail : "", NULL);
+	add(c, "cgroup", home->has_cpu ? "yes" : "partial", detail ? detail : "",
+	    home->has_cpu ? NULL
+			  : "init watches shares of the CPU: delegate the controller cpu as well");
 }
 
 /* What the receipt of a run at the best level calls missing, by the same names. */

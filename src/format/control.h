@@ -33,8 +33,9 @@ enum control_order_type {
 	/* fds: plan memfd, stdin, stdout, stderr (with CONTROL_NO_STDIO none of them, or stderr
 	 * alone with CONTROL_STDERR), supervisor's pidfd, the lock of the workspace (CONTROL_LOCK),
 	 * the socket to the gateway (CONTROL_NET), the socket that holds the proxy's port
-	 * (CONTROL_NET_PROXY); with a control group also its memory.events, cpu.stat and, for a
-	 * share of the CPUs, cpu.max */
+	 * (CONTROL_NET_PROXY), the file to execute (CONTROL_IMAGE), the command's end of the
+	 * channel (CONTROL_CHANNEL); with a control group also its memory.events, cpu.stat and, for
+	 * a share of the CPUs, cpu.max */
 	CONTROL_PLAN = 1,
 	CONTROL_COMMON, /* fds: plan memfd, supervisor's pidfd; only its common steps, then wait */
 	CONTROL_MOUNTS, /* fds: the next `count` detached mounts, in the plan's order */
@@ -47,6 +48,14 @@ enum control_order_type {
 	CONTROL_GO,	 /* start the command (CONTROL_WAIT) */
 	CONTROL_GO_ON,	 /* all names are covered again */
 	CONTROL_UNCOVERABLE, /* the name of the plan's step `arg` is not: end the tree and report */
+	/* Sessions (PLAN_SESSION). `count` is the number that the supervisor gave the command. */
+	CONTROL_EXEC,	     /* fds: block (format/command.h), stdin, stdout, stderr, and the
+				channel with CONTROL_EXEC_CHANNEL; start a command */
+	CONTROL_EXEC_SIGNAL, /* send `arg` to the process group of command `count` */
+	CONTROL_EXEC_END,    /* the same to its tree; end that after limits.grace_ns */
+	CONTROL_PAUSE,	     /* stop the whole tree */
+	CONTROL_RESUME,
+	CONTROL_COUNT, /* tell what the session uses now */
 };
 
 #define CONTROL_UNKNOWN (~(uint64_t)0)
@@ -71,11 +80,18 @@ struct control_limits {
 #define CONTROL_LOCK 0x10u	  /* the workspace's lock comes with it, before these */
 #define CONTROL_NET_PROXY 0x8u	  /* and the socket of the proxy's port: level landlock */
 #define CONTROL_WAIT 0x40u	  /* set up everything, but start the command at CONTROL_GO only */
+#define CONTROL_IMAGE 0x80u	  /* and the file to execute in place of the plan's exec_path */
+#define CONTROL_CHANNEL 0x100u	  /* the command's end of the channel comes with it */
 #define CONTROL_STDERR 0x20u	  /* with CONTROL_NO_STDIO: standard error is not the terminal */
+
+/* control_order.flags of CONTROL_EXEC */
+#define CONTROL_EXEC_FILES 0x1u	    /* nothing is executed: files are served (cordon/files.h) */
+#define CONTROL_EXEC_KILL_REST 0x2u /* what the command leaves behind ends with it */
+#define CONTROL_EXEC_CHANNEL 0x4u   /* it gets one more descriptor */
 
 struct control_order {
 	uint32_t type, arg, count, flags;
-	struct control_limits limits;	      /* CONTROL_PLAN */
+	struct control_limits limits;	      /* CONTROL_PLAN; time and grace of CONTROL_EXEC */
 	uint16_t rows, cols, pad[2];	      /* CONTROL_PLAN with PLAN_TERMINAL: its size */
 	int64_t fault_countdown, fault_errno; /* test builds only */
 };
@@ -93,6 +109,10 @@ enum control_report_type {
 	CONTROL_BARE,	 /* the tree is gone, and the name of step `uncovered` has no cover */
 	CONTROL_STOPPED, /* the command was stopped, as by Ctrl-Z (PLAN_TERMINAL) */
 	CONTROL_LOST,	 /* struct control_lost, before CONTROL_ENDED */
+	/* Sessions: struct control_command */
+	CONTROL_EXEC_FAILED, /* the command never ran: stage, step, errno */
+	CONTROL_EXEC_ENDED,
+	CONTROL_COUNTED, /* struct control_count */
 };
 
 /* The limit that ended a run. */
@@ -165,12 +185,33 @@ struct control_lost {
 	char example[CONTROL_EXAMPLE_MAX]; /* the path of one, below home or /tmp; "" = none */
 };
 
+/* How a command of a session ended, or why it did not start. */
+struct control_command {
+	uint32_t type, number;
+	uint32_t stage, op;
+	int32_t sys_errno;
+	int32_t wait_status; /* as waitpid gives it */
+	uint32_t limit;	     /* CONTROL_LIMIT_WALL or none */
+	uint32_t on_order;   /* init ended it on the supervisor's order */
+	uint64_t started_ns, ended_ns;
+	uint64_t user_us, system_us; /* of the command and the children it waited for */
+	uint64_t memory_bytes;	     /* the largest of these processes */
+};
+
+/* What a session uses at the moment. */
+struct control_count {
+	uint32_t type, commands;
+	uint64_t tasks, memory_bytes, cpu_us;
+};
+
 /* Whatever comes out. */
 union control_message {
 	uint32_t type;
 	struct control_report report;
 	struct control_asked asked;
 	struct control_lost lost;
+	struct control_command command;
+	struct control_count count;
 };
 
 #endif

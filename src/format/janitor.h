@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The message after CONTROL_JANITOR: the reserved names that the janitor removes. */
+/* What the janitor is told. The message after CONTROL_JANITOR: the reserved names that it removes.
+ */
 #ifndef FORMAT_JANITOR_H
 #define FORMAT_JANITOR_H
 
@@ -18,6 +19,15 @@ enum {
 	JANITOR_FD_SUPERVISOR,
 	JANITOR_FD_LOCKS,
 	JANITOR_FDS
+};
+
+/* Later messages, one byte each. */
+enum {
+	/* The placeholders are made: keep those open that are directories, until they are gone. Who
+	 * closes a removed directory last has to free its blocks, which is slow on some file
+	 * systems, and nobody waits for the janitor. */
+	JANITOR_HOLD = 'h',
+	JANITOR_DISMISSED = 'd', /* nothing is left to do */
 };
 
 struct janitor_order {

@@ -75,6 +75,7 @@ struct plan_rlimit {
 #define PLAN_TERMINAL 0x20u    /* the command gets a terminal, and no stream is handed over */
 #define PLAN_NET_ALLOW 0x40u   /* every address leads to the gateway, on the ports below */
 #define PLAN_FILES 0x100u      /* nothing is executed: files are served (cordon/files.h) */
+#define PLAN_SESSION 0x400u    /* nothing is executed yet: commands come by CONTROL_EXEC */
 #define PLAN_LOSES_TMP                                                                             \
 	0x200u /* what is left in /tmp (level landlock: TMPDIR) is gone afterwards                 \
 		*/
@@ -90,7 +91,7 @@ struct plan_header {
 	uint32_t ops_off, n_ops;
 	uint32_t argv_off, n_argv; /* arrays of string offsets */
 	uint32_t envp_off, n_envp;
-	uint32_t exec_path; /* 0 with PLAN_FILES */
+	uint32_t exec_path; /* 0 with PLAN_FILES and PLAN_SESSION */
 	uint32_t cwd, hostname;
 	uint32_t workspace; /* its path, as the command sees it; 0 = none */
 	uint32_t inner_uid, inner_gid, outer_uid, outer_gid;

@@ -40,6 +40,8 @@ struct init {
 	uint16_t term_rows, term_cols; /* of the command's terminal */
 	int supervisor_fd;	       /* pidfd */
 	int gateway_fd;		       /* the socket to the gateway, -1 = no network */
+	int image_fd;		       /* to execute in place of exec_path, -1 = none */
+	int channel_fd;		       /* the command's end of the channel, -1 = none */
 	int proxy_fd;		       /* level landlock: holds the proxy's port, -1 = no network */
 	int attempts_fd;	       /* shows questions for names, -1 = none */
 	int ruleset_fd;		       /* Landlock ruleset being filled, -1 = none */
@@ -64,11 +66,13 @@ struct init {
 	int more_dead;	     /* there is more to reap */
 	int exact_pid;	     /* the helper of watch/exact_count.c, 0 = none */
 	int disk_pid;	     /* the helper of watch/disk.c, 0 = none */
+	int is_making;	     /* one of them may exist whose number is not here yet */
 	int has_status;	     /* how the command ended is known */
 	int was_stopped;     /* the command was, as by Ctrl-Z, and it was not told yet */
 	struct control_limits limits;
 	int keep_orphans;    /* the tree outlives the command */
 	int must_wait;	     /* for CONTROL_GO, before the command starts */
+	int is_empty;	     /* sessions: no process is there */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
 	uint64_t file_bytes; /* the most file pages that a process had mapped */
@@ -91,8 +95,10 @@ size_t str_len(const char *s);
 
 int receive_plan(struct init *in); /* receive.c: 1 = only the common steps, 0 = all */
 const struct plan_header *map_plan(struct init *in, int fd); /* receive.c: checked */
-void receive_go(struct init *in);		/* receive.c: waits until the command may start */
-int receive_order(struct control_order *order); /* receive.c: 1 got one, 0 none, <0 peer gone */
+void receive_go(struct init *in); /* receive.c: waits until the command may start */
+/* receive.c: 1 got one, 0 none, <0 peer gone; *ret_n descriptors came with it, which are the
+ * caller's. */
+int receive_order(struct control_order *order, int ret_fds[CONTROL_FDS_MAX], int *ret_n);
 void map_self(struct init *in, const char *uid_map, const char *gid_map); /* stage_userns.c */
 void stage_userns(struct init *in);					  /* stage_userns.c */
 void stage_common(struct init *in); /* stage_mounts.c: what does not depend on the run */

@@ -41,40 +41,34 @@ static void wait_for_end(int init_pidfd)
 		;
 }
 
-/* Takes a message: 1 = with descriptors, 0 = without any, or -errno. */
-static long take_message(void)
+/* Later than the supervisor removes them does no harm: then there is nothing to open. */
+static void hold_dirs(struct janitor_order *o, const int *fds)
 {
-	static char control[64 + JANITOR_NAMES_MAX * sizeof(int)] __attribute__((aligned(8)));
-	char byte;
-	struct io_vector iov = { &byte, 1 };
-	struct message msg = {
-		.iov = &iov, .n_iov = 1, .control = control, .control_len = sizeof(control)
-	};
-	long r = raw_syscall(__NR_recvmsg, CTL_FD, (long)&msg,
-			     MESSAGE_DONTWAIT | MESSAGE_CMSG_CLOEXEC, 0, 0, 0);
-
-	if (r <= 0)
-		return r < 0 ? r : -EPIPE;
-	return msg.control_len > 0;
+	for (uint32_t i = 0; i < o->n_names; i++) {
+		o->names[i][JANITOR_NAME_MAX - 1] = 0;
+		if (o->dirs[i] < o->n_dirs)
+			raw_syscall(__NR_openat, fds[JANITOR_FDS + 2 * o->dirs[i] + 1],
+				    RAW_ARG(o->names[i]),
+				    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0, 0, 0);
+	}
 }
 
-/*
- * Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. Descriptors that it
- * sends are kept open: they are of directories, and the process that closes a removed one last has
- * to free its blocks, which is slow on some file systems. The library does not wait for this
- * process.
- */
-static int is_dismissed(int supervisor_fd)
+/* Waits for the supervisor: 1 if it says that all is tidy, 0 if it is gone. */
+static int is_dismissed(struct janitor_order *o, const int *fds)
 {
-	struct poll_entry poll[2] = { { CTL_FD, WAIT_IN, 0 }, { supervisor_fd, WAIT_IN, 0 } };
+	struct poll_entry poll[2] = { { CTL_FD, WAIT_IN, 0 },
+				      { fds[JANITOR_FD_SUPERVISOR], WAIT_IN, 0 } };
+	char what = 0;
 	long r;
 
 	do {
 		while (poll_wait(poll, 2, 0) == -EINTR)
 			;
-		r = take_message();
-	} while (r > 0 || r == -EINTR);
-	return r == 0;
+		r = raw_syscall(__NR_recvfrom, CTL_FD, RAW_ARG(&what), 1, MESSAGE_DONTWAIT, 0, 0);
+		if (r == 1 && what == JANITOR_HOLD)
+			hold_dirs(o, fds);
+	} while ((r == 1 && what != JANITOR_DISMISSED) || r == -EINTR);
+	return r == 1;
 }
 
 static int is_marked(const struct statx *st)
@@ -157,8 +151,7 @@ void run_janitor(const int *fds, int n_fds)
 	n = raw_syscall(__NR_read, CTL_FD, (long)&names, sizeof(names), 0, 0, 0);
 	if (n < (long)offsetof(struct janitor_order, names) || names.n_names > JANITOR_NAMES_MAX ||
 	    n != (long)JANITOR_ORDER_BYTES(names.n_names) || names.n_dirs > JANITOR_DIRS_MAX ||
-	    n_fds != JANITOR_FDS + 2 * (int)names.n_dirs ||
-	    is_dismissed(fds[JANITOR_FD_SUPERVISOR]))
+	    n_fds != JANITOR_FDS + 2 * (int)names.n_dirs || is_dismissed(&names, fds))
 		leave();
 	wait_for_end(fds[JANITOR_FD_INIT]);
 	for (uint32_t i = 0; i < names.n_dirs; i++)

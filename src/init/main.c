@@ -179,8 +179,9 @@ void init_main(const long *stack)
 	int namespaces = role == INIT_ROLE_NAMESPACES;
 
 	in.ruleset_fd = in.root_fd = in.host_fd = in.supervisor_fd = in.mounts_fd = in.proc_fd = -1;
-	in.moves_fd = -1;
+	in.moves_fd = in.channel_fd = -1;
 	in.attempts_fd = in.gateway_fd = in.proxy_fd = in.lock_fd = in.upper_fd = in.quotas_fd = -1;
+	in.image_fd = -1;
 	in.cgroup_fds[0] = in.cgroup_fds[1] = in.cgroup_fds[2] = -1;
 	in.page_bytes = page_bytes(stack);
 	in.own_pid = (int)raw_syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);

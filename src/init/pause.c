@@ -15,12 +15,21 @@
 #define MOMENT_NS 20000
 #define PARENTS_NS (30 * MS) /* ... or too long */
 #define STAT_MAX 512
+#define STATUS_MAX 2048
 
 static struct {
 	unsigned reasons;
 	int was_stopped[STOPPED_MAX]; /* by the tree itself */
 	int n_was_stopped;
 } paused;
+
+static int contains(const int *list, int n, int pid)
+{
+	for (int i = 0; i < n; i++)
+		if (list[i] == pid)
+			return 1;
+	return 0;
+}
 
 /* The name in front of the fields is the guest's and may contain anything; the last parenthesis
  * ends it. */
@@ -45,6 +54,29 @@ char tree_stat(const struct init *in, int pid, uint64_t *ret_children_ns, int *r
 }
 
 /*
+ * Whether the tree itself has stopped a process: it stands, or it will as soon as it runs. Such a
+ * signal must not be lost in ours, which is taken back by SIGCONT: someone may wait for the stop.
+ */
+static int is_stopped(const struct init *in, int pid, int *ret_parent)
+{
+	char text[STATUS_MAX];
+	long n = proc_read(in->proc_fd, pid, "status", text, sizeof(text));
+	const char *state = n > 0 ? proc_find(text, "State:") : NULL;
+
+	*ret_parent = state ? (int)proc_field(text, "PPid:") : 0;
+	if (!state)
+		return 0;
+	return *state == 'T' ||
+	       ((proc_mask(text, "SigPnd:") | proc_mask(text, "ShdPnd:")) & SIGNAL_BIT(SIGSTOP_NR));
+}
+
+static void note_stopped(int pid)
+{
+	if (paused.n_was_stopped < STOPPED_MAX)
+		paused.was_stopped[paused.n_was_stopped++] = pid;
+}
+
+/*
  * A parent that waits for its children may be told that one of them was stopped, unless it stops
  * first. So parents are stopped before the others, one after the other, as long as that is quick;
  * the kernel lists them in the order in which they were made. Processes made meanwhile are stopped
@@ -56,11 +88,7 @@ static void stop_parents(struct init *in, const int *pids, const int *parents, i
 	int parent;
 
 	for (int i = 0; i < n; i++) {
-		int has_children = 0;
-
-		for (int k = 0; k < n && !has_children; k++)
-			has_children = parents[k] == pids[i];
-		if (!has_children)
+		if (!contains(parents, n, pids[i]))
 			continue;
 		tree_signal_one(in, SIGSTOP_NR, i, pids, n);
 		while (now_ns() < give_up_ns) {
@@ -73,10 +101,21 @@ static void stop_parents(struct init *in, const int *pids, const int *parents, i
 	}
 }
 
+/* Parents, which stand by now, may have stopped a child after it was looked at. */
+static void look_again(const struct init *in, const int *pids, const int *parents, int n)
+{
+	int parent;
+
+	for (int i = 0; i < n; i++)
+		if (!contains(parents, n, pids[i]) &&
+		    !contains(paused.was_stopped, paused.n_was_stopped, pids[i]) &&
+		    is_stopped(in, pids[i], &parent))
+			note_stopped(pids[i]);
+}
+
 void tree_pause(struct init *in, enum pause_reason why)
 {
 	static int pids[TREE_MAX], parents[TREE_MAX];
-	uint64_t unused;
 	unsigned before = paused.reasons;
 	int n;
 
@@ -86,11 +125,12 @@ void tree_pause(struct init *in, enum pause_reason why)
 	n = tree_list(in, pids);
 	paused.n_was_stopped = 0;
 	for (int i = 0; i < n; i++)
-		if (tree_stat(in, pids[i], &unused, &parents[i]) == 'T' &&
-		    paused.n_was_stopped < STOPPED_MAX)
-			paused.was_stopped[paused.n_was_stopped++] = pids[i];
-	if (n <= PARENTS_MAX)
+		if (is_stopped(in, pids[i], &parents[i]))
+			note_stopped(pids[i]);
+	if (n <= PARENTS_MAX) {
 		stop_parents(in, pids, parents, n);
+		look_again(in, pids, parents, n);
+	}
 	tree_signal(in, SIGSTOP_NR);
 }
 

@@ -12,6 +12,7 @@
 enum pause_reason {
 	PAUSE_CPU = 1,	  /* it has used more than its share */
 	PAUSE_COVERS = 2, /* a name has lost its cover */
+	PAUSE_ORDER = 4,  /* the supervisor wants it */
 };
 
 void tree_pause(struct init *in, enum pause_reason why);

@@ -5,8 +5,9 @@
  * To serve files nothing is executed: a forked copy of this process, with memory of its own, enters
  * the same layers, and we go on watching.
  *
- * Should: give it its own session, the three pipes (or its terminal) and nothing else open, the
- * caller's umask, its limits, Landlock, the filter, in this order, and only then execute it.
+ * Should: give it its own session, the three pipes (or its terminal), the channel if there is one
+ * and nothing else open, the caller's umask, its limits, Landlock, the filter, in this order, and
+ * only then execute it.
  * Mustn't: execute anything if one of these failed.
  */
 #include "init/init.h"
@@ -23,23 +24,31 @@
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/signals.h"
+#include "bare/wait.h"
 #include "init/broker/broker.h"
+#include "init/commands.h"
 #include "init/files/files.h"
 #include "init/watch/watch.h"
+#include "plan/command_read.h"
 #include "seccomp/seccomp.h"
 
 #ifndef __NR_landlock_restrict_self
 #define __NR_landlock_restrict_self 446
 #endif
 
-#define ARGS_MAX 65536
+#define ARGS_MAX 65540 /* COMMAND_STRINGS_MAX and the ends of three lists fit */
+#define MOVED_FD 16
 #define FIRST_FD 3 /* after the standard streams */
 #define RLIMIT_NOFILE_NR 7
+
+static const char *pointers[ARGS_MAX]; /* argv, envp and, of a session's command, its paths */
 
 struct payload {
 	struct init *in;
 	const char **argv, **envp;
-	int tell_fd; /* the server's pipe to us, -1 = it shares our memory and can write here */
+	int image_fd; /* -1 = exec_path is executed */
+	int tell_fd;  /* the server's pipe to us, -1 = it shares our memory and can write here */
+	int is_server;
 	int stage;
 	unsigned op;
 	long error;
@@ -92,26 +101,46 @@ static long set_limits(const struct plan_header *plan, int is_last)
 }
 
 /*
- * Closes everything but the standard streams and, where there is a broker, the socket to it, which
- * moves to the first descriptor and closes on exec. Returns it, or 0 if there is none. A server's
- * pipe to us moves to the next one.
+ * Closes everything but the standard streams and, from the first descriptor on: the channel, which
+ * stays open; what is needed up to exec, which closes it: the socket to the broker, where there is
+ * one, and a server's pipe to us or the file to execute. Returns the socket, or 0 if there is none.
  */
 static long close_others(struct payload *p)
 {
-	int broker = broker_socket(), first = broker < 0 ? FIRST_FD : FIRST_FD + 1;
-	long r = 0;
+	enum {
+		CHANNEL,
+		BROKER,
+		OTHER,
+		MANY
+	};
+	int *other = p->tell_fd >= 0 ? &p->tell_fd : &p->image_fd;
+	int from[MANY] = { p->in->channel_fd, broker_socket(), *other };
+	int first = FIRST_FD, socket_fd = 0;
+	long r;
 
-	if (broker >= 0 && broker != FIRST_FD)
-		r = raw3(__NR_dup3, broker, FIRST_FD, O_CLOEXEC);
-	if (r >= 0 && p->tell_fd >= 0) {
-		r = raw3(__NR_dup3, p->tell_fd, first, O_CLOEXEC);
-		p->tell_fd = first++;
+	/* Out of each other's way. */
+	for (int i = 0; i < MANY; i++) {
+		if (from[i] < 0 || from[i] >= FIRST_FD + MANY)
+			continue;
+		r = raw3(__NR_fcntl, from[i], F_DUPFD_CLOEXEC, FIRST_FD + MANY);
+		if (r < 0)
+			return r;
+		from[i] = (int)r;
 	}
-	if (r >= 0)
-		r = raw3(__NR_close_range, first, ~0u, 0);
-	if (r < 0)
-		return r;
-	return broker < 0 ? 0 : FIRST_FD;
+	for (int i = 0; i < MANY; i++) {
+		if (from[i] < 0)
+			continue;
+		r = raw3(__NR_dup3, from[i], first, i == CHANNEL ? 0 : O_CLOEXEC);
+		if (r < 0)
+			return r;
+		if (i == BROKER)
+			socket_fd = first;
+		if (i == OTHER)
+			*other = first;
+		first++;
+	}
+	r = raw3(__NR_close_range, first, ~0u, 0);
+	return r < 0 ? r : socket_fd;
 }
 
 static long install(const struct seccomp_filter *filter, unsigned long flags)
@@ -161,6 +190,8 @@ static long put_on_filter(struct init *in, long socket_fd)
 		r = install(&seccomp_no_landlock, 0);
 	if (r >= 0 && in->plan->outer_uid == 0)
 		r = install(&seccomp_no_shared_memory, 0);
+	if (r >= 0 && in->image_fd >= 0)
+		r = install(&seccomp_no_attributes, 0);
 	if (r < 0)
 		return r;
 	r = install_filter(in->plan->filter, socket_fd > 0);
@@ -212,7 +243,7 @@ static int enter_layers(struct payload *p)
 		return give_up(p, STAGE_SECCOMP, STEP_SECCOMP_FILTER, r);
 	stamp(in, STAGE_SECCOMP);
 	/* The server has no exec, which would close it. */
-	if (socket_fd > 0 && p->tell_fd >= 0)
+	if (socket_fd > 0 && (p->tell_fd >= 0 || p->is_server))
 		close_fd(socket_fd);
 	r = set_limits(in->plan, 1);
 	return r < 0 ? give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r) : 0;
@@ -225,7 +256,10 @@ static int child_main(void *arg)
 
 	if (enter_layers(p))
 		return 1;
-	r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
+	if (p->image_fd >= 0)
+		r = raw5(__NR_execveat, p->image_fd, "", p->argv, p->envp, AT_EMPTY_PATH);
+	else
+		r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
 	return give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
 }
 
@@ -298,29 +332,158 @@ static long start_server(struct payload *p)
 	return pid;
 }
 
-/* Turns an array of string offsets into pointers. */
-static void fill_pointers(const struct init *in, uint32_t off, uint32_t n, const char **ret)
+/* Turns an array of string offsets of @block into pointers. */
+static void fill_pointers(const void *block, uint32_t off, uint32_t n, const char **ret)
 {
-	const uint32_t *offsets = (const void *)((const char *)in->plan + off);
+	const uint32_t *offsets = (const void *)((const char *)block + off);
 
 	for (uint32_t i = 0; i < n; i++)
-		ret[i] = str_at(in, offsets[i]);
+		ret[i] = (const char *)block + offsets[i];
 	ret[n] = 0;
+}
+
+/* Descriptors that came over the socket may have any number: out of the way of fixed ones. */
+static long move_away(int *fd)
+{
+	long r = raw3(__NR_fcntl, *fd, F_DUPFD_CLOEXEC, MOVED_FD);
+
+	*fd = (int)r;
+	return r;
+}
+
+static long take_fds(struct init *in, const int *fds, int n_fds)
+{
+	long r = 0;
+
+	for (int i = 0; r >= 0 && i < 3; i++) {
+		in->stdio[i] = fds[i];
+		r = move_away(&in->stdio[i]);
+	}
+	if (r >= 0 && n_fds > 3) {
+		in->channel_fd = fds[3];
+		r = move_away(&in->channel_fd);
+	}
+	return r < 0 ? r : broker_move(MOVED_FD);
+}
+
+/* The first path at which something is; as execvp() does it. */
+static long execute_first(const struct payload *p, const char *const *paths)
+{
+	long r = -ENOENT, found = 0;
+
+	for (; *paths; paths++) {
+		r = raw3(__NR_execve, *paths, p->argv, p->envp);
+		if (r == -EACCES)
+			found = r;
+		else if (r != -ENOENT && r != -ENOTDIR)
+			return r;
+	}
+	return found ? found : r;
+}
+
+/* Nothing of init's memory that could tell a guest about others may stay: it will look. */
+static void serve_as_command(struct payload *p)
+{
+	const struct plan_header *plan = p->in->plan;
+
+	commands_close();
+	raw_syscall(__NR_munmap, RAW_ARG(plan), plan->size, 0, 0, 0, 0);
+	be_visible();
+	serve_files();
+}
+
+static void __attribute__((noreturn)) command_main(struct payload *p,
+						   const struct command_header *block,
+						   const int *fds, int n_fds, uint32_t flags,
+						   struct command_outcome *outcome)
+{
+	const char **paths = p->envp + block->n_envp + 1;
+	long r;
+
+	fill_pointers(block, block->argv_off, block->n_argv, p->argv);
+	fill_pointers(block, block->envp_off, block->n_envp, p->envp);
+	fill_pointers(block, block->paths_off, block->n_paths, paths);
+	r = take_fds(p->in, fds, n_fds);
+	if (r < 0)
+		give_up(p, STAGE_EXEC, STEP_EXEC_STDIO, r);
+	else
+		enter_layers(p);
+	if (!p->error && block->cwd) {
+		r = raw1(__NR_chdir, (const char *)block + block->cwd);
+		if (r < 0)
+			give_up(p, STAGE_MOUNTS, STEP_MOUNTS_CWD, r);
+	}
+	if (!p->error) {
+		outcome->entered_ns = now_ns();
+		if (flags & CONTROL_EXEC_FILES)
+			serve_as_command(p);
+		r = execute_first(p, paths);
+		give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
+	}
+	outcome->stage = p->stage;
+	outcome->op = p->op;
+	outcome->error = p->error;
+	outcome->is_failed = 1;
+	for (;;)
+		raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
+}
+
+/*
+ * A further command of a session. The process has memory of its own, unlike that of a run: while it
+ * shared ours, we would have to wait until it executes something, and a guest can stop it before.
+ */
+long start_command(struct init *in, const struct command_header *block, const int *fds, int n_fds,
+		   uint32_t flags, struct command_outcome *outcome)
+{
+	struct payload p = { .in = in,
+			     .argv = pointers,
+			     .envp = pointers + block->n_argv + 1,
+			     .image_fd = -1,
+			     .tell_fd = -1,
+			     .is_server = !!(flags & CONTROL_EXEC_FILES) };
+	long pid = raw_syscall(__NR_clone, SIGCHLD_NR, 0, 0, 0, 0, 0);
+
+	if (pid == 0)
+		command_main(&p, block, fds, n_fds, flags, outcome);
+	return pid;
+}
+
+/* Nothing is started yet. What the layers of commands are made of stays. */
+static void start_session(struct init *in)
+{
+	long r = broker_prepare(in);
+
+	if (r < 0)
+		fail(in, STAGE_SECCOMP, STEP_SECCOMP_BROKER, r);
+	r = cgroup_begin(in);
+	if (r < 0)
+		fail(in, STAGE_LIMITS, STEP_LIMITS_CPU_SHARE, r);
+	commands_open(in);
+	for (int i = 0; i < 3; i++)
+		close_fd(in->stdio[i]);
+	in->is_empty = 1;
+	stamp(in, STAGE_EXEC);
+#ifdef CORDON_FAULT_INJECTION
+	raw_fault_countdown = 0; /* of the set-up, which is over */
+#endif
 }
 
 void start_payload(struct init *in)
 {
-	static const char *pointers[ARGS_MAX]; /* argv and envp */
 	static char stack[16384] __attribute__((aligned(16)));
 	const struct plan_header *plan = in->plan;
-	struct payload p = { .in = in, .argv = pointers, .tell_fd = -1 };
+	struct payload p = { .in = in, .argv = pointers, .image_fd = in->image_fd, .tell_fd = -1 };
 	long pid, r;
 
+	if (is_session(in)) {
+		start_session(in);
+		return;
+	}
 	if ((uint64_t)plan->n_argv + plan->n_envp + 2 > ARGS_MAX)
 		fail(in, STAGE_EXEC, STEP_EXEC_ARGUMENTS, -E2BIG);
 	p.envp = pointers + plan->n_argv + 1;
-	fill_pointers(in, plan->argv_off, plan->n_argv, p.argv);
-	fill_pointers(in, plan->envp_off, plan->n_envp, p.envp);
+	fill_pointers(plan, plan->argv_off, plan->n_argv, p.argv);
+	fill_pointers(plan, plan->envp_off, plan->n_envp, p.envp);
 	open_terminal(in);
 	r = broker_prepare(in);
 	if (r < 0)
@@ -351,5 +514,7 @@ void start_payload(struct init *in)
 	for (int i = 0; i < 3; i++)
 		if (!(plan->flags & PLAN_TERMINAL) || in->stdio[i] != in->stdio[0])
 			close_fd(in->stdio[i]);
+	close_fd(in->channel_fd);
 	close_fd(in->ruleset_fd);
+	close_fd(in->image_fd);
 }

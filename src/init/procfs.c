@@ -63,24 +63,46 @@ static const char *skip_spaces(const char *s)
 	return s;
 }
 
-uint64_t proc_field(const char *text, const char *key)
+const char *proc_find(const char *text, const char *key)
 {
-	uint64_t value;
-
 	while (*text) {
 		size_t i = 0;
 
 		while (key[i] && text[i] == key[i])
 			i++;
-		if (!key[i]) {
-			read_number(skip_spaces(text + i), &value);
-			return value;
-		}
+		if (!key[i])
+			return skip_spaces(text + i);
 		while (*text && *text != '\n')
 			text++;
 		text += *text == '\n';
 	}
-	return 0;
+	return NULL;
+}
+
+uint64_t proc_field(const char *text, const char *key)
+{
+	const char *found = proc_find(text, key);
+	uint64_t value = 0;
+
+	if (found)
+		read_number(found, &value);
+	return value;
+}
+
+uint64_t proc_mask(const char *text, const char *key)
+{
+	const char *s = proc_find(text, key);
+	uint64_t value = 0;
+
+	for (; s; s++) {
+		if (*s >= '0' && *s <= '9')
+			value = value << 4 | (uint64_t)(*s - '0');
+		else if (*s >= 'a' && *s <= 'f')
+			value = value << 4 | (uint64_t)(*s - 'a' + 10);
+		else
+			break;
+	}
+	return value;
 }
 
 int proc_numbers(const char *text, uint64_t *ret, int max)

@@ -21,9 +21,14 @@ const char *proc_path_in(int pid, const char *list, int number, const char *name
  * -errno. */
 long proc_read(int proc_fd, int pid, const char *name, char *ret, size_t size);
 
+/* What stands behind "key" at the start of a line, or NULL. */
+const char *proc_find(const char *text, const char *key);
 /* The number behind "key" at the start of a line, as the kernel's lists of fields have it; 0 if
  * there is none. */
 uint64_t proc_field(const char *text, const char *key);
+
+/* The same for a mask in hexadecimal digits. */
+uint64_t proc_mask(const char *text, const char *key);
 
 /* The whole numbers of a line, from @text on, until one is missing: how many. */
 int proc_numbers(const char *text, uint64_t *ret, int max);

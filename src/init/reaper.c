@@ -18,6 +18,7 @@
 #include "bare/signals.h"
 #include "bare/wait.h"
 #include "init/broker/broker.h"
+#include "init/commands.h"
 #include "init/pause.h"
 #include "init/tree.h"
 #include "init/watch/watch.h"
@@ -176,6 +177,17 @@ static void end_in_time(struct init *in)
 /* 1 when the tree must end now. */
 static int carry_out(struct init *in, const struct control_order *order)
 {
+	/* A session has no command of its own: all that runs in it is meant. */
+	if (is_session(in) && order->type == CONTROL_END && in->limits.grace_ns > 0) {
+		in->report.on_order = 1;
+		commands_resume(in);
+		begin_grace(in);
+		tree_signal(in, (int)order->arg);
+		tree_signal(in, SIGCONT_NR);
+		return 0;
+	}
+	if (is_session(in) && order->type == CONTROL_SIGNAL)
+		return 0;
 	switch (order->type) {
 	case CONTROL_KILL:
 		in->report.on_order = 1;
@@ -215,18 +227,50 @@ static int go_on(struct init *in)
 	in->is_uncovered = 0;
 	in->report.uncovered = 0;
 	tree_resume(in, PAUSE_COVERS);
+	commands_start_waiting(in);
 	in->late_order.type = 0;
 	return late.type ? carry_out(in, &late) : 0;
+}
+
+/* An order about a session's commands; 0 = it is another one. */
+static int obey_session(struct init *in, const struct control_order *order, const int *fds, int n)
+{
+	switch (order->type) {
+	case CONTROL_EXEC:
+		command_take(in, order, fds, n);
+		return 1;
+	case CONTROL_EXEC_SIGNAL:
+		command_signal(in, order);
+		return 1;
+	case CONTROL_EXEC_END:
+		command_end(in, order);
+		return 1;
+	case CONTROL_PAUSE:
+		commands_pause(in);
+		return 1;
+	case CONTROL_RESUME:
+		commands_resume(in);
+		return 1;
+	case CONTROL_COUNT:
+		commands_count(in);
+		return 1;
+	default:
+		return 0;
+	}
 }
 
 /* One order from the supervisor; 1 when the tree must end now. */
 static int obey(struct init *in)
 {
 	struct control_order order;
-	int r = receive_order(&order);
+	int fds[CONTROL_FDS_MAX], n_fds, r = receive_order(&order, fds, &n_fds);
 
 	if (r <= 0)
 		return r < 0;
+	if (is_session(in) && obey_session(in, &order, fds, n_fds))
+		return 0;
+	for (int i = 0; i < n_fds; i++)
+		close_fd(fds[i]);
 	/* Also one that will come too late: it tells which stops the supervisor knows of. */
 	in->report.n_continued += order.type == CONTROL_SIGNAL && order.arg == SIGCONT_NR;
 	if (order.type == CONTROL_GO_ON)
@@ -240,21 +284,43 @@ static int obey(struct init *in)
 	return carry_out(in, &order);
 }
 
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+/* For how long there is nothing to do by itself. */
+static uint64_t idle_ns(const struct init *in, uint64_t watch_ns)
+{
+	uint64_t now = now_ns(), end = sooner(in->limits.deadline_ns, in->kill_at_ns);
+
+	if (in->more_dead)
+		return 0;
+	if (is_session(in))
+		end = sooner(end, commands_next());
+	end = sooner(end > now ? end - now : 0, watch_ns);
+	return in->is_uncovered ? end : sooner(end, covers_next(now));
+}
+
+static void check_times(struct init *in)
+{
+	uint64_t now = now_ns();
+
+	if (now >= in->kill_at_ns)
+		end_tree(in);
+	if (now >= in->limits.deadline_ns)
+		end_in_time(in);
+	if (is_session(in))
+		commands_tick(in, now);
+}
+
 /* Waits for something to happen, or for the watch's next look, or for the end of the time. */
 static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint64_t watch_ns)
 {
 	char info[SIGNALFD_SIGINFO_BYTES];
-	uint64_t now = now_ns(), end = in->limits.deadline_ns;
-	struct duration timeout;
+	const struct duration timeout = duration_of(idle_ns(in, watch_ns));
 	uint32_t lost;
 
-	end = end < in->kill_at_ns ? end : in->kill_at_ns;
-	end = end > now ? end - now : 0;
-	end = end < watch_ns ? end : watch_ns;
-	watch_ns = in->is_uncovered ? NEVER : covers_next(now);
-	end = end < watch_ns ? end : watch_ns;
-	end = in->more_dead ? 0 : end;
-	timeout = duration_of(end);
 	for (int i = 0; i < POLLED; i++)
 		poll[i].revents = 0;
 	poll_wait(poll, POLLED, &timeout);
@@ -275,11 +341,7 @@ static void wait_for_event(struct init *in, struct poll_entry poll[POLLED], uint
 	poll[5].fd = in->proxy_fd < 0 ? in->gateway_fd : -1;
 	if (poll[6].revents && !watch_net_attempts(in))
 		poll[6].fd = -1;
-	now = now_ns();
-	if (now >= in->kill_at_ns)
-		end_tree(in);
-	if (now >= in->limits.deadline_ns)
-		end_in_time(in);
+	check_times(in);
 }
 
 void supervise(struct init *in)
@@ -303,6 +365,11 @@ void supervise(struct init *in)
 		uint64_t next;
 
 		none_left = tree_reap(in, &command_ended);
+		if (is_session(in)) {
+			in->is_empty = none_left;
+			commands_tell(in);
+			none_left = in->is_empty && in->kill_at_ns != NEVER;
+		}
 		/* The watch reaps, too, while it waits for something. */
 		command_ended |= in->has_status;
 		if (command_ended && !in->report.command_ended_ns) {
@@ -317,7 +384,8 @@ void supervise(struct init *in)
 		if (in->was_stopped)
 			send_report(in, CONTROL_STOPPED);
 		in->was_stopped = 0;
-		next = in->is_uncovered ? NEVER : watch_tick(in);
+		/* Where nothing runs there is nothing to watch. */
+		next = in->is_uncovered || in->is_empty ? NEVER : watch_tick(in);
 		if (in->watch_error)
 			end_unwatched(in);
 		if (in->report.limit != CONTROL_LIMIT_NONE &&

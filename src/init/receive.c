@@ -53,17 +53,18 @@ static long receive(struct control_order *order, struct fd_control *control, int
 	return (long)((control->len - offsetof(struct fd_control, fds)) / sizeof(int));
 }
 
-int receive_order(struct control_order *order)
+int receive_order(struct control_order *order, int ret_fds[CONTROL_FDS_MAX], int *ret_n)
 {
 	struct fd_control control;
 	long r = receive(order, &control, MESSAGE_DONTWAIT);
 
+	*ret_n = 0;
 	if (r == -EAGAIN || r == -EINTR)
 		return 0;
 	if (r < 0)
 		return -1;
-	for (long i = 0; i < r; i++)
-		close_fd(control.fds[i]);
+	memcpy(ret_fds, control.fds, (size_t)r * sizeof(*ret_fds));
+	*ret_n = (int)r;
 	return 1;
 }
 
@@ -138,7 +139,7 @@ static void take_supervisor(struct init *in, int fd)
 	tie_to_supervisor(in);
 }
 
-/* From @fds on: descriptors of the workspace and the network. */
+/* From @fds on: descriptors of the workspace, the network and the channel. */
 static void take_others(struct init *in, uint32_t flags, const int *fds)
 {
 	if (flags & CONTROL_LOCK)
@@ -146,7 +147,11 @@ static void take_others(struct init *in, uint32_t flags, const int *fds)
 	if (flags & CONTROL_NET)
 		in->gateway_fd = *fds++;
 	if (flags & CONTROL_NET_PROXY)
-		in->proxy_fd = *fds;
+		in->proxy_fd = *fds++;
+	if (flags & CONTROL_IMAGE)
+		in->image_fd = *fds++;
+	if (flags & CONTROL_CHANNEL)
+		in->channel_fd = *fds;
 }
 
 /* The filter that hands connect() to us and the listener it is done with belong together. */
@@ -160,7 +165,8 @@ static int net_is_sound(const struct init *in)
 
 static long count_others(uint32_t flags)
 {
-	return !!(flags & CONTROL_LOCK) + !!(flags & CONTROL_NET) + !!(flags & CONTROL_NET_PROXY);
+	return !!(flags & CONTROL_LOCK) + !!(flags & CONTROL_NET) + !!(flags & CONTROL_NET_PROXY) +
+	       !!(flags & CONTROL_IMAGE) + !!(flags & CONTROL_CHANNEL);
 }
 
 /*
@@ -183,7 +189,7 @@ static void wait_parked(const struct init *in)
 
 int receive_plan(struct init *in)
 {
-	struct control_order order;
+	struct control_order order = { .type = 0 };
 	struct fd_control control;
 	long n, first, all;
 

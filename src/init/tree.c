@@ -10,10 +10,12 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 
+#include "bare/clone.h"
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/signals.h"
 #include "bare/wait.h"
+#include "init/commands.h"
 #include "init/procfs.h"
 
 #define WNOHANG 1
@@ -116,10 +118,11 @@ static int add_children_of(struct init *in, int parent, int *pids, int n)
 	return n;
 }
 
-/* There is always a process while we look, so an empty list means that the read failed. */
+/* There is always a process while we look, so an empty list means that the read failed. Only in a
+ * session the last one may have ended since. */
 static int was_found(struct init *in, int n, long error)
 {
-	if (n > 0)
+	if (n > 0 || (is_session(in) && error >= 0))
 		in->proc_seen = 1;
 	else
 		in->proc_error = error < 0 ? error : -ESRCH;
@@ -130,6 +133,22 @@ static int was_found(struct init *in, int n, long error)
 static int is_ours(const struct init *in, int pid)
 {
 	return pid == in->exact_pid || pid == in->disk_pid;
+}
+
+/* It may run before clone() returns to us. Meanwhile the broker sends nothing to anyone. */
+long tree_make_helper(struct init *in, void *stack, size_t stack_size, int *ret_pidfd,
+		      int (*fn)(void *), int *ret_pid)
+{
+	long pid;
+
+	__atomic_store_n(&in->is_making, 1, __ATOMIC_SEQ_CST);
+	pid = clone_call(VFORK_CLONE_PIDFD, stack, stack_size, ret_pidfd, fn, 0);
+	if (pid > 0) {
+		__atomic_store_n(ret_pid, (int)pid, __ATOMIC_SEQ_CST);
+		in->n_helpers++;
+	}
+	__atomic_store_n(&in->is_making, 0, __ATOMIC_SEQ_CST);
+	return pid;
 }
 
 int tree_list(struct init *in, int ret[TREE_MAX])
@@ -254,7 +273,8 @@ int tree_reap(struct init *in, int *command_ended)
 	/* Limited: the tree can make processes that die as fast as we reap them. */
 	for (int i = 0; i < REAP_MAX; i++) {
 		int status = 0;
-		long pid = raw4(__NR_wait4, -1, &status, flags, 0);
+		struct rusage usage;
+		long pid = raw4(__NR_wait4, -1, &status, flags, &usage);
 
 		in->more_dead = pid > 0;
 		if (pid == -ECHILD)
@@ -265,6 +285,8 @@ int tree_reap(struct init *in, int *command_ended)
 			in->was_stopped |= pid == in->payload_pid && is_job_stop(status);
 			continue;
 		}
+		if (is_session(in))
+			command_reaped((int)pid, status, &usage);
 		if (pid == in->payload_pid) {
 			in->report.wait_status = status;
 			in->has_status = 1;

@@ -9,6 +9,10 @@
 
 /* @r: the result of reading a process's file. Remembers an error, unless the process is gone. */
 void tree_note_error(struct init *in, long r);
+/* A helper process of init's own, in the same memory, which no signal of the guest reaches: its
+ * pid, also in @ret_pid (exact_pid or disk_pid of @in), or -errno. */
+long tree_make_helper(struct init *in, void *stack, size_t stack_size, int *ret_pidfd,
+		      int (*fn)(void *), int *ret_pid);
 /* Opens /proc and checks that the tree can be found there. 0 or -errno. */
 long tree_open(struct init *in);
 /* The processes of the run, in no order; how many (at most TREE_MAX). */

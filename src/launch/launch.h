@@ -106,14 +106,16 @@ int spawn_deliver_cover(struct spawned *spawned, const struct plan *plan, int in
  * @lock_fd the lock of the workspace, -1 = none. */
 int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
 		  const struct plan *plan, struct control_order *order, const int stdio[3],
-		  const struct run_gateway *gateway, int lock_fd, int flags,
-		  struct cordon_error *err);
+		  const struct run_gateway *gateway, int lock_fd, int image_fd, int channel_fd,
+		  int flags, struct cordon_error *err);
 /* Starts the command of an init that waits (DELIVER_WAIT). */
 int spawn_go(const struct spawned *spawned, struct cordon_error *err);
 /* Takes one report and the descriptor that came with it (-1 = none): 1 got it, 0 none there,
  * -errno the end. */
 int spawn_receive(int ctl_fd, union control_message *ret, int *ret_fd);
 int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds);
+/* A sealed memory file with these bytes, or -errno. */
+int sealed_fd(const char *name, const void *block, size_t size);
 /* Sends one message with up to CONTROL_FDS_MAX descriptors. */
 int send_with_fds(int socket_fd, const void *data, size_t size, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
@@ -225,6 +227,8 @@ void relay_forget(struct relay *relay, int epoll_fd);
 void relay_stop_capture(struct relay *relay);
 /* Keeps the end of output that is not captured, which costs a copy. */
 void relay_keep_end(struct relay *relay);
+/* A copy of what was captured so far, into *buf, which is the caller's to free: its length. */
+size_t relay_copy(const struct relay *relay, char **buf);
 /* Joins head and tail; the bytes belong to the relay. */
 int relay_captured(struct relay *relay, struct cordon_output *ret);
 
@@ -261,6 +265,8 @@ struct cordon_run {
 	struct run_private private_dir;
 	struct plan_private_dir code; /* with the run's program; fd -1 = none */
 	struct relay in, out, err;
+	int channel_fd;	      /* the caller's end of the channel, -1 = none */
+	int channel_guest_fd; /* the command's, while it may be needed again; -1 = let go */
 	int epoll_fd, timer_fd;
 	uint64_t started_ns;
 	uint64_t ordered_ns;	    /* when we were asked to end it, 0 = never */
@@ -290,9 +296,10 @@ struct cordon_run {
 	struct arena arena;   /* copies for a second try at a lower level, names in the result */
 	struct parked parked; /* to be used if it fits */
 	int is_parked;	      /* init has taken the common steps of another plan, or ahead */
-	struct cordon_pool *pool; /* that started the run, referenced; NULL = none */
-	struct mould *mould;	  /* of the pool's init that the run has; NULL = a new one */
-	int is_stale;		  /* that init may not be used, nothing has run */
+	struct cordon_session *session; /* that the run is; NULL = none */
+	struct cordon_pool *pool;	/* that started the run, referenced; NULL = none */
+	struct mould *mould;		/* of the pool's init that the run has; NULL = a new one */
+	int is_stale;			/* that init may not be used, nothing has run */
 	const struct cordon_policy *retry_policy; /* NULL = no second try */
 	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;
@@ -315,6 +322,15 @@ void run_add_note(struct cordon_run *run, const char *note);
 
 /* Takes the master of the command's terminal, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
+
+/* channel.c */
+/* Makes the channel if the options ask for one and there is none yet. */
+int channel_open(struct cordon_run *run, struct cordon_error *err);
+/* Everything is set up, and init has the command's end. */
+void channel_started(struct cordon_run *run);
+/* Lets go of the command's end when no second try can need it. @is_over: there is none. */
+void channel_check(struct cordon_run *run, int is_over);
+void channel_done(struct cordon_run *run);
 
 /* cgroup_run.c */
 /* Where a run gets a control group; NULL = it gets none. Reads what plan_wants_cgroup() reads. */

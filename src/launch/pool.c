@@ -325,6 +325,7 @@ static int take_base(struct cordon_pool *p, const struct cordon_policy *policy,
 	/* A run's own, and not there any more when the next init is made. */
 	p->options.code_dir = NULL;
 	p->options.net_log_fd = 0;
+	p->options.image_fd = 0;
 	p->options.workspace_progress = NULL;
 	p->options.workspace_arg = NULL;
 	p->options.in = p->options.out = p->options.err = (struct cordon_stream){ 0 };

@@ -332,6 +332,24 @@ int relay_captured(struct relay *r, struct cordon_output *ret)
 	return 0;
 }
 
+size_t relay_copy(const struct relay *r, char **buf)
+{
+	size_t begin = r->tail_len && r->tail_len == r->tail_max ? r->tail_pos : 0;
+	size_t first = r->tail_len - begin;
+	char *copy = realloc(*buf, r->head_len + r->tail_len + 1);
+
+	if (!copy)
+		return 0;
+	*buf = copy;
+	if (r->head_len)
+		memcpy(copy, r->head, r->head_len);
+	if (r->tail_len) {
+		memcpy(copy + r->head_len, r->tail + begin, first);
+		memcpy(copy + r->head_len + first, r->tail, begin);
+	}
+	return r->head_len + r->tail_len;
+}
+
 void relay_stop_capture(struct relay *r)
 {
 	if (r->mode == CORDON_STREAM_CAPTURE)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,12 @@ struct reserved_name {
 	bool is_made; /* by us, not found */
 	bool is_held; /* reserved, and not removed yet */
 	char name[JANITOR_NAME_MAX];
+};
+
+/* What was found out when others were made. */
+struct made {
+	const struct reserved_name *socket; /* NULL = none yet */
+	int sticky_fd; /* a directory in which directories have their mark at once, -1 = none yet */
 };
 
 static const struct timespec mark[2] = {
@@ -105,17 +112,35 @@ static bool is_linked(const struct reserved_name *name, const struct reserved_na
 	       linkat(like->dir_fd, like->name, name->dir_fd, name->name, 0) == 0;
 }
 
-/* Reserves the name, possibly together with other runs. @like: a socket that was made, or NULL. */
-static int reserve(struct reserved_name *name, const struct reserved_name *like)
+/*
+ * A directory that we made has its mark already, unless the file system keeps no such bit or opens
+ * it to all (is_placeholder()). What is true of one is true of its neighbours.
+ */
+static bool has_mark(const struct reserved_name *name, struct made *made)
 {
-	if (is_linked(name, like)) {
+	struct stat st;
+
+	if (!name->is_dir)
+		return false;
+	if (made->sticky_fd != name->dir_fd &&
+	    fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISDIR(st.st_mode) && (st.st_mode & (S_ISVTX | S_IWOTH)) == S_ISVTX)
+		made->sticky_fd = name->dir_fd;
+	return made->sticky_fd == name->dir_fd;
+}
+
+/* Reserves the name, possibly together with other runs. */
+static int reserve(struct reserved_name *name, struct made *made)
+{
+	if (is_linked(name, made->socket)) {
 		name->is_made = name->is_held = true;
 		return 0;
 	}
 	for (int i = 0; i < TRIES; i++) {
 		int r = create(name);
 
-		if (r == 0 && utimensat(name->dir_fd, name->name, mark, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (r == 0 && !has_mark(name, made) &&
+		    utimensat(name->dir_fd, name->name, mark, AT_SYMLINK_NOFOLLOW) < 0) {
 			r = -errno;
 			unlinkat(name->dir_fd, name->name, name->is_dir ? AT_REMOVEDIR : 0);
 			return r;
@@ -149,6 +174,9 @@ static void remove_placeholder(struct reserved_name *name)
 	struct stat st;
 
 	name->is_held = false;
+	/* The usual case needs no look: it is as we made it, or at least an empty directory. */
+	if (name->is_made && name->is_dir && unlinkat(name->dir_fd, name->name, AT_REMOVEDIR) == 0)
+		return;
 	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    !(name->is_made || st.st_uid == geteuid() || name->lock->shared_fd >= 0))
 		return;
@@ -191,13 +219,15 @@ static int start_janitor(struct cordon_launcher *l, const struct locks *locks,
 			 struct reserved *reserved, int init_pid_fd, struct cordon_error *err)
 {
 	struct control_order order = { .type = CONTROL_JANITOR };
+	/* With room for those names that there are. */
+	size_t size = JANITOR_ORDER_BYTES(reserved->n);
 	struct janitor_order *names;
 	int fds[JANITOR_FDS + 2 * JANITOR_DIRS_MAX], r;
 
 	r = spawn_init(l, SPAWN_JANITOR, NULL, &reserved->janitor, err);
 	if (r < 0)
 		return r;
-	names = calloc(1, sizeof(*names));
+	names = calloc(1, size);
 	if (!names)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	fds[JANITOR_FD_INIT] = init_pid_fd;
@@ -207,11 +237,17 @@ static int start_janitor(struct cordon_launcher *l, const struct locks *locks,
 	r = spawn_send(reserved->janitor.ctl_fd, &order, fds,
 		       (unsigned)(JANITOR_FDS + 2 * locks->n));
 	if (r == 0)
-		r = (int)sys_write(reserved->janitor.ctl_fd, names,
-				   JANITOR_ORDER_BYTES(names->n_names));
+		r = (int)sys_write(reserved->janitor.ctl_fd, names, size);
 	free(names);
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot tell the janitor its names")
 		     : 0;
+}
+
+static void tell_janitor(const struct reserved *reserved, char what)
+{
+	ssize_t r = send(reserved->janitor.ctl_fd, &what, 1, MSG_NOSIGNAL);
+
+	(void)r; /* it fails if the janitor has ended */
 }
 
 static int refuse(const struct plan_reserved *from, int error, struct cordon_error *err)
@@ -263,44 +299,21 @@ static int take_locks(struct locks *locks, const struct plan *plan, bool may_pla
 	return 0;
 }
 
-/* The janitor keeps the directories open until they are removed, so that we need not wait until
- * their blocks are free again. */
-static void share_dirs(const struct reserved *reserved)
-{
-	int fds[JANITOR_NAMES_MAX];
-	unsigned n = 0;
-
-	for (size_t i = 0; i < reserved->n; i++) {
-		const struct reserved_name *name = &reserved->v[i];
-
-		if (!name->is_dir || !name->is_made)
-			continue;
-		fds[n] = openat(name->dir_fd, name->name,
-				O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fds[n] >= 0)
-			n++;
-	}
-	if (n > 0)
-		(void)send_with_fds(reserved->janitor.ctl_fd, "", 1, fds, n);
-	for (unsigned i = 0; i < n; i++)
-		close(fds[i]);
-}
-
 static int make_placeholders(const struct plan *plan, struct reserved *reserved,
 			     struct cordon_error *err)
 {
-	const struct reserved_name *socket = NULL;
+	struct made made = { NULL, -1 };
 
 	for (size_t i = 0; i < plan->n_reserved; i++) {
 		struct reserved_name *name = &reserved->v[i];
-		int r = reserve(name, socket);
+		int r = reserve(name, &made);
 
 		if (r < 0)
 			return refuse(&plan->reserved[i], -r, err);
 		if (name->is_made && !name->is_dir && !name->text)
-			socket = name;
+			made.socket = name;
 	}
-	share_dirs(reserved);
+	tell_janitor(reserved, JANITOR_HOLD);
 	return 0;
 }
 
@@ -356,9 +369,7 @@ void reserve_release(struct cordon_launcher *l, struct reserved *reserved)
 {
 	reserve_clear(reserved, locks_is_last);
 	if (reserved->janitor.ctl_fd >= 0) {
-		ssize_t r = write(reserved->janitor.ctl_fd, "", 1);
-
-		(void)r; /* it fails if the janitor has ended */
+		tell_janitor(reserved, JANITOR_DISMISSED);
 		spawned_done(l, &reserved->janitor);
 	}
 	free(reserved->v);

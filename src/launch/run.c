@@ -15,6 +15,7 @@
 #include "launch/launch.h"
 #include "launch/locks.h"
 #include "launch/pool.h"
+#include "launch/session.h"
 #include "launch/start.h"
 #include "sys/calls.h"
 
@@ -123,6 +124,8 @@ static int read_one_report(struct cordon_run *run)
 	}
 	if (fd >= 0)
 		close(fd);
+	if (run->session && session_take(run->session, &message))
+		return 1;
 	if (message.type == CONTROL_STOPPED) {
 		/* We may have continued it before init could tell. */
 		run->is_stopped = message.report.n_continued == run->n_continued;
@@ -337,11 +340,15 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	if (tree_is_gone(run)) {
 		if (run->reported && start_again(run))
 			return 0;
+		channel_check(run, 1);
 		close_streams(run);
 	}
+	channel_check(run, 0);
 	r = pump_streams(run, err);
 	if (r < 0)
 		return r;
+	if (run->session)
+		(void)session_pump(run->session);
 	if (run->orphaning)
 		finish_command(run);
 	check_output(run);
@@ -352,6 +359,8 @@ static int process(struct cordon_run *run, struct cordon_error *err)
 	if (!gateway_is_done(run))
 		return run->orphaned;
 	finish(run);
+	if (run->session)
+		session_ended(run->session);
 	return 1;
 }
 
@@ -501,10 +510,13 @@ void cordon_run_free(struct cordon_run *run)
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);
+	channel_done(run);
 	if (run->timer_fd >= 0)
 		close(run->timer_fd);
 	if (run->options.net_log_fd > 0)
 		close(run->options.net_log_fd);
+	if (run->options.image_fd > 0)
+		close(run->options.image_fd);
 	if (run->epoll_fd >= 0)
 		close(run->epoll_fd);
 	plan_free(run->plan);

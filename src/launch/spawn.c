@@ -175,6 +175,10 @@ static size_t message_size(uint32_t type)
 {
 	if (type == CONTROL_ASKED)
 		return sizeof(struct control_asked);
+	if (type == CONTROL_EXEC_FAILED || type == CONTROL_EXEC_ENDED)
+		return sizeof(struct control_command);
+	if (type == CONTROL_COUNTED)
+		return sizeof(struct control_count);
 	return type == CONTROL_LOST ? sizeof(struct control_lost) : sizeof(struct control_report);
 }
 
@@ -207,30 +211,35 @@ int spawn_receive(int ctl_fd, union control_message *ret, int *ret_fd)
 	return -EPIPE;
 }
 
-static int make_plan_fd(const struct plan *plan, struct cordon_error *err)
+int sealed_fd(const char *name, const void *block, size_t size)
 {
-	int r, fd = sys_memfd_create("cordon-plan", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = 0, fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	size_t done = 0;
 
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot store the plan");
-	while (done < plan->block_size) {
-		ssize_t n =
-			sys_write(fd, (const char *)plan->block + done, plan->block_size - done);
+		return fd;
+	while (r == 0 && done < size) {
+		ssize_t n = sys_write(fd, (const char *)block + done, size - done);
 
-		if (n <= 0) {
-			close(fd);
-			return cordon_err(err, CORDON_E_SYSTEM, n < 0 ? (int)-n : ENOSPC,
-					  "cannot store the plan");
-		}
-		done += (size_t)n;
+		if (n <= 0)
+			r = n < 0 ? (int)n : -ENOSPC;
+		else
+			done += (size_t)n;
 	}
-	r = sys_fcntl(fd, F_ADD_SEALS, SEALS);
+	if (r == 0)
+		r = sys_fcntl(fd, F_ADD_SEALS, SEALS);
 	if (r < 0) {
 		close(fd);
-		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot seal the plan");
+		return r;
 	}
 	return fd;
+}
+
+static int make_plan_fd(const struct plan *plan, struct cordon_error *err)
+{
+	int fd = sealed_fd("cordon-plan", plan->block, plan->block_size);
+
+	return fd < 0 ? cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot store the plan") : fd;
 }
 
 static int write_proc(pid_t pid, const char *name, const char *text)
@@ -350,11 +359,11 @@ int spawn_deliver_cover(struct spawned *s, const struct plan *plan, int init_pid
 
 int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
 		  struct control_order *order, const int stdio[3],
-		  const struct run_gateway *gateway, int lock_fd, int flags,
-		  struct cordon_error *err)
+		  const struct run_gateway *gateway, int lock_fd, int image_fd, int channel_fd,
+		  int flags, struct cordon_error *err)
 {
 	const struct plan_header *header = plan->block;
-	int fds[8 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
+	int fds[10 + CGROUP_FILES] = { -1, stdio[0], stdio[1], stdio[2], l->self_fd }, r = 0;
 	int shared = 5, n; /* descriptors that stay open here */
 
 	order->type = CONTROL_PLAN;
@@ -392,6 +401,14 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	if (gateway->proxy_fd >= 0) {
 		order->flags |= CONTROL_NET_PROXY;
 		fds[shared++] = gateway->proxy_fd;
+	}
+	if (image_fd > 0) {
+		order->flags |= CONTROL_IMAGE;
+		fds[shared++] = image_fd;
+	}
+	if (channel_fd >= 0) {
+		order->flags |= CONTROL_CHANNEL;
+		fds[shared++] = channel_fd;
 	}
 	n = shared;
 	if (s->cgroup.dir_fd >= 0)

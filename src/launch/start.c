@@ -334,7 +334,8 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
 	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
-			     &run->gateway, workspace_lock_fd(run), flags, err);
+			     &run->gateway, workspace_lock_fd(run), run->options.image_fd,
+			     run->channel_guest_fd, flags, err);
 }
 
 static void close_guest_ends(const int fds[3])
@@ -376,6 +377,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	if (r == 0)
 		r = open_streams(run, guest_fds, err);
 	if (r == 0)
+		r = channel_open(run, err);
+	if (r == 0)
 		r = monitor(run, err);
 	if (r == 0)
 		r = check_parked(run, true, err);
@@ -402,6 +405,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	/* Last: from here on nothing can fail. */
 	if (r == 0 && must_go(run))
 		r = spawn_go(&run->spawned, err);
+	if (r == 0)
+		channel_started(run);
 	run->notes = run->plan ? run->plan->notes : NULL;
 	return r;
 }
@@ -560,32 +565,65 @@ int start_again(struct cordon_run *run)
 /* Serving files needs no command, but a plan needs a name. */
 static const char *const files_argv[] = { "files", NULL };
 
+/* A second try may need them after the caller has closed them. */
+static int keep_descriptors(struct cordon_run *run, int log_fd, int image_fd,
+			    struct cordon_error *err)
+{
+	const int needed = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
+	int fd;
+
+	if (log_fd > 0) {
+		fd = fcntl(log_fd, F_DUPFD_CLOEXEC, 3);
+		if (fd < 0)
+			return cordon_err(err, CORDON_E_USAGE, errno,
+					  "net_log_fd is not an open descriptor");
+		run->options.net_log_fd = fd;
+	}
+	if (image_fd > 0) {
+		fd = fcntl(image_fd, F_GET_SEALS);
+		if (fd < 0 || (fd & needed) != needed)
+			return cordon_err(err, CORDON_E_USAGE, 0,
+					  "image_fd is not a memory file with the seals WRITE, "
+					  "GROW, SHRINK and SEAL");
+		fd = fcntl(image_fd, F_DUPFD_CLOEXEC, 3);
+		if (fd < 0)
+			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot copy image_fd");
+		run->options.image_fd = fd;
+	}
+	return 0;
+}
+
 static int copy_options(struct cordon_run *run, const struct cordon_run_options *options,
 			struct cordon_error *err)
 {
+	int log_fd, image_fd;
+
 	if (!options || options->size < sizeof(size_t) || options->size > sizeof(run->options))
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "options are not of this library version");
 	memcpy(&run->options, options, options->size);
+	/* Until they are copied, they are the caller's. */
+	log_fd = run->options.net_log_fd;
+	image_fd = run->options.image_fd;
+	run->options.net_log_fd = run->options.image_fd = 0;
 	if (run->options.files)
 		run->options.argv = files_argv;
+	if (run->options.files && run->options.channel)
+		return cordon_err(err, CORDON_E_USAGE, 0, "a run that serves files has no channel");
 	if (run->options.files && run->options.terminal)
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "files cannot be served through a terminal");
-	if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
+	if (run->options.session && (!run->options.argv || !run->options.argv[0]))
+		run->options.argv = NULL;
+	else if (!run->options.argv || !run->options.argv[0] || !run->options.argv[0][0])
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
-	if (run->options.net_log_fd > 0) {
-		/* A second try may need it after the caller has closed it. */
-		run->options.net_log_fd = fcntl(run->options.net_log_fd, F_DUPFD_CLOEXEC, 3);
-		if (run->options.net_log_fd < 0)
-			return cordon_err(err, CORDON_E_USAGE, errno,
-					  "net_log_fd is not an open descriptor");
-	}
+	if (run->options.files && image_fd > 0)
+		return cordon_err(err, CORDON_E_USAGE, 0, "serving files executes nothing");
 	if (!run->options.rows || !run->options.cols) {
 		run->options.rows = DEFAULT_ROWS;
 		run->options.cols = DEFAULT_COLS;
 	}
-	return 0;
+	return keep_descriptors(run, log_fd, image_fd, err);
 }
 
 int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
@@ -614,6 +652,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->workspace = (struct run_workspace)RUN_WORKSPACE_INIT;
 	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
 	run->code.fd = -1;
+	run->channel_fd = run->channel_guest_fd = -1;
 	run->parked = *parked;
 	run->pool = parked->pool;
 	*parked = (struct parked)PARKED_INIT;

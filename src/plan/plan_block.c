@@ -113,6 +113,8 @@ int plan_fill_header(struct build *b)
 		h->flags |= PLAN_TERMINAL;
 	if (b->in->options->files)
 		h->flags |= PLAN_FILES;
+	if (b->in->options->session)
+		h->flags |= PLAN_SESSION;
 	if (plan_loses_tmp(b))
 		h->flags |= PLAN_LOSES_TMP;
 	plan_net_header(b, h);
@@ -177,7 +179,8 @@ struct content {
 	const char *exec_path, *start_dir, *workspace, *lost_home;
 };
 
-static int write_block(struct build *b, const struct content *c, void **ret, size_t *ret_size)
+static int write_block(struct build *b, const struct content *c, struct arena *arena, void **ret,
+		       size_t *ret_size)
 {
 	static const char hostname[] = "cordon";
 	struct plan_header head = b->header, *h;
@@ -198,7 +201,7 @@ static int write_block(struct build *b, const struct content *c, void **ret, siz
 	r = check_sizes(b, size);
 	if (r < 0)
 		return r;
-	w.block = arena_alloc(b->arena, size);
+	w.block = arena_alloc(arena, size);
 	if (!w.block)
 		return plan_nomem(b);
 	w.pos = head.strings_off;
@@ -231,11 +234,11 @@ int plan_write_common(struct build *b, struct plan *ret)
 {
 	const struct content content = {
 		.argv = nothing,
-		.exec_path = b->in->options->files ? NULL : "/",
+		.exec_path = b->in->options->files || b->in->options->session ? NULL : "/",
 		.start_dir = "/",
 	};
 
-	return write_block(b, &content, &ret->block, &ret->block_size);
+	return write_block(b, &content, b->arena, &ret->block, &ret->block_size);
 }
 
 int plan_write_block(struct build *b)
@@ -254,5 +257,10 @@ int plan_write_block(struct build *b)
 		content.argv = nothing;
 		content.exec_path = content.start_dir = "/";
 	}
-	return write_block(b, &content, &b->plan->block, &b->plan->block_size);
+	/* Its program was only looked for, so that its installation is there. */
+	if (b->in->options->session) {
+		content.argv = nothing;
+		content.exec_path = NULL;
+	}
+	return write_block(b, &content, &b->plan->arena, &b->plan->block, &b->plan->block_size);
 }

@@ -86,7 +86,8 @@ static int describe(struct build *b)
 		const char *name;
 		bool is_missing;
 	} gaps[] = {
-		{ "cgroup", !b->in->has_cgroup },
+		/* Where no limit asks for one, it would have done nothing. */
+		{ "cgroup", !b->in->has_cgroup && plan_wants_cgroup(b->in, true) },
 		{ "metadata", !has_namespaces },
 		{ "pathname-sockets", abi < 9 }, /* those inside grants, with namespaces */
 		{ "noexec", !has_namespaces && b->is_commands },
@@ -181,12 +182,12 @@ static int check_input(struct build *b)
 {
 	const struct plan_input *in = b->in;
 
-	if (!in->is_self &&
+	if (!in->is_self && !in->options->session &&
 	    (!in->options->argv || !in->options->argv[0] || !in->options->argv[0][0]))
 		return cordon_err(b->err, CORDON_E_USAGE, 0, "there is no command to run");
-	if (in->options->files && in->options->terminal)
+	if ((in->options->files || in->options->session) && in->options->terminal)
 		return cordon_err(b->err, CORDON_E_USAGE, 0,
-				  "files cannot be served through a terminal");
+				  "neither files nor sessions have a terminal");
 	if (in->level == PLAN_LEVEL_NAMESPACES)
 		return 0;
 	if (in->machine->landlock_abi <= 0) {
@@ -290,8 +291,6 @@ static int build(struct build *b)
 		r = b->in->level == PLAN_LEVEL_NAMESPACES ? build_namespaces(b) : build_landlock(b);
 	if (r == 0 && !b->in->is_self)
 		r = plan_build_env(b);
-	if (r == 0)
-		r = plan_write_block(b);
 	return r;
 }
 
@@ -337,24 +336,31 @@ static void hand_over(struct build *b)
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err)
 {
 	struct plan *plan = calloc(1, sizeof(*plan));
-	struct build b = { .in = input, .policy = input->policy, .plan = plan, .err = err };
+	struct arena arena = ARENA_INIT;
+	struct build b = {
+		.in = input, .policy = input->policy, .plan = plan, .arena = &arena, .err = err
+	};
 	int r;
 
 	if (!plan)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	b.arena = &plan->arena;
 	b.is_root = input->machine->uid == 0;
 	b.is_commands = input->policy->commands_set == 1;
 	r = build(&b);
 	if (r == 0)
 		r = end_lists(&b);
 	hand_over(&b);
-	if (r < 0) {
+	if (r == 0 && !plan_keep(plan))
+		r = plan_nomem(&b);
+	/* Last, so that what is kept and this need no more memory than they have to. */
+	if (r == 0)
+		r = plan_write_block(&b);
+	if (r == 0)
+		*ret = plan;
+	else
 		plan_free(plan);
-		return r;
-	}
-	*ret = plan;
-	return 0;
+	arena_done(&arena);
+	return r;
 }
 
 void plan_free(struct plan *plan)

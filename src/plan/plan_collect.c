@@ -262,6 +262,8 @@ int plan_collect_grants(struct build *b)
 		r = plan_hide_store(b);
 	if (r == 0)
 		r = plan_hide_private(b);
+	if (r == 0)
+		r = plan_protect_packages(b);
 	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
 		r = plan_hide_scratch(b);
 	return r;

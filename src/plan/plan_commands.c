@@ -43,7 +43,8 @@ int plan_collect_commands(struct build *b, const struct discover_input *in)
 {
 	const struct strlist *list = &b->policy->commands;
 	/* The calling process runs already, and serving files executes nothing. */
-	const bool has_own = !b->in->is_self && !b->in->options->files;
+	const bool has_own = !b->in->is_self && !b->in->options->files && b->in->options->argv &&
+			     b->in->options->argv[0];
 	const char *const own[] = { has_own ? b->in->options->argv[0] : NULL };
 	struct discover_exec_file *files = NULL;
 	size_t n = 0;

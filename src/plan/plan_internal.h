@@ -14,6 +14,7 @@
  *	plan_protect*.c	protected names -> marks
  *	plan_view.c	the system part of the view -> steps
  *	plan_layout.c	grants and marks, ancestors first -> steps
+ *	plan_keep.c	what outlives all this -> the plan's own memory
  *	plan_block.c	steps -> the flat block
  */
 #ifndef PLAN_PLAN_INTERNAL_H
@@ -103,7 +104,7 @@ struct build {
 	const struct plan_input *in;
 	const struct cordon_policy *policy;
 	struct plan *plan;
-	struct arena *arena;
+	struct arena *arena; /* freed when the plan is made */
 	struct cordon_error *err;
 
 	const char *cwd;	/* the caller's, absolute, as given */
@@ -178,6 +179,10 @@ void plan_set_identity(struct step *step, dev_t dev, ino_t ino);
 /* A run started by root: the step gets a mount of @fd, which only the supervisor can make. Takes
  * @fd over. */
 int plan_pass_fd(struct build *b, struct step *step, int fd);
+
+/* plan_keep.c */
+/* Copies everything that @plan points to into its arena; false = memory is out. */
+bool plan_keep(struct plan *plan);
 
 /* plan_env.c */
 int plan_find_home(struct build *b);
@@ -315,6 +320,9 @@ int plan_in_private(const struct build *b, const char *path,
 /* The command's path, if it names a file of an earlier run in the private directory: where that
  * lies for us, and *ret_seen for the command. NULL = look it up as usual. */
 const char *plan_private_command(struct build *b, const char *command, const char **ret_seen);
+
+/* plan_packages.c: no command writes where package layers are kept. */
+int plan_protect_packages(struct build *b);
 
 /* plan_mark.c */
 int plan_mark(struct build *b, const char *path, int kind, bool is_file);

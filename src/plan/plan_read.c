@@ -13,7 +13,7 @@
 	 PLAN_REUSED | PLAN_PRIVATE_DIR | PLAN_IF_THERE | PLAN_UNMAPPED | PLAN_PROTECTED)
 #define HEADER_FLAGS                                                                               \
 	(PLAN_MAP_SELF | PLAN_SETIDS | PLAN_DROP_GROUPS | PLAN_PDEATHSIG | PLAN_LOOPBACK_UP |      \
-	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES | PLAN_LOSES_TMP)
+	 PLAN_TERMINAL | PLAN_NET_ALLOW | PLAN_FILES | PLAN_LOSES_TMP | PLAN_SESSION)
 
 /* [off, off + count * size) lies behind the header and before the strings. */
 static int is_array(const struct plan_header *h, uint32_t off, uint32_t count, uint32_t size,
@@ -136,10 +136,12 @@ static int check_header(const struct plan_header *h)
 	return h->n_mount_fds <= PLAN_MOUNT_FDS_MAX && h->n_argv > 0 && h->n_ops <= PLAN_OPS_MAX;
 }
 
-/* Something to execute, or nothing and files to serve, which no terminal could carry. */
+/* Something to execute, or nothing: files to serve, or commands that come later. */
 static int check_program(const struct plan_header *h)
 {
-	if (h->flags & PLAN_FILES)
+	if ((h->flags & PLAN_FILES) && (h->flags & PLAN_SESSION))
+		return 0;
+	if (h->flags & (PLAN_FILES | PLAN_SESSION))
 		return h->exec_path == 0 && !(h->flags & PLAN_TERMINAL);
 	return is_absolute(h, h->exec_path);
 }

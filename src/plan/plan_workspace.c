@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/session_place.h"
 #include "plan/plan_internal.h"
 #include "sys/calls.h"
 #include "workspace/store/store.h"
@@ -248,13 +249,39 @@ static int hide_locks(struct build *b)
 	return hide(b, b->in->lock_dir);
 }
 
-/* Hides where workspaces, private directories and locks are kept, whatever was granted. */
+/*
+ * Who reaches the socket of a session can run commands in it. If there is no session yet, or at
+ * level landlock in a write grant, nothing is hidden: the supervisor of a session refuses whoever
+ * is confined.
+ */
+static int hide_sessions(struct build *b)
+{
+	for (unsigned i = 0; i < SESSION_PLACES; i++) {
+		char path[PATH_MAX];
+		struct resolved res;
+		int r;
+
+		session_place(i, b->in->machine->uid, path, sizeof(path));
+		if (plan_resolve(b, path, &res) < 0 || res.missing ||
+		    (b->in->level != PLAN_LEVEL_NAMESPACES && plan_grant_of(b, res.real, true)))
+			continue;
+		r = hide(b, path);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Hides where workspaces, private directories, locks and sessions are kept, whatever was granted.
+ */
 int plan_hide_store(struct build *b)
 {
 	static const char *const parts[] = { "", "/workspaces", "/sandboxes" };
 	char state[PATH_MAX];
 	int r = hide_locks(b);
 
+	if (r >= 0)
+		r = hide_sessions(b);
 	if (r < 0 || ws_state_path(b->in->options->state_dir, state, sizeof(state), NULL) < 0)
 		return r < 0 ? r : 0;
 	r = 0;

@@ -74,6 +74,22 @@ _Static_assert(__NR_landlock_restrict_self == __NR_landlock_create_ruleset + 2, 
 
 const struct seccomp_filter seccomp_no_landlock = { no_landlock, ARRAY_SIZE(no_landlock) };
 
+#ifndef __NR_setxattrat
+#define __NR_setxattrat 463
+#endif
+
+static const struct sock_filter no_attributes[] = {
+	LOAD(nr),
+	IF_EQUAL(__NR_setxattr, 3, 0),
+	IF_EQUAL(__NR_lsetxattr, 2, 0),
+	IF_EQUAL(__NR_fsetxattr, 1, 0),
+	IF_EQUAL(__NR_setxattrat, 0, 1),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+};
+
+const struct seccomp_filter seccomp_no_attributes = { no_attributes, ARRAY_SIZE(no_attributes) };
+
 #define CLONE_VM_ 0x100u
 #define CLONE_VFORK_ 0x4000u
 #define CLONE_THREAD_ 0x10000u

@@ -69,6 +69,12 @@ extern const struct seccomp_filter seccomp_no_landlock;
  */
 extern const struct seccomp_filter seccomp_no_shared_memory;
 
+/*
+ * Another, for runs that execute an image: all of them have the same file, and its extended
+ * attributes, which no seal protects, would lead from one to the other.
+ */
+extern const struct seccomp_filter seccomp_no_attributes;
+
 /* Indexed by variant; never NULL inside. */
 extern const struct seccomp_filter seccomp_filters[SECCOMP_VARIANT_MAX];
 

@@ -128,6 +128,11 @@ int sys_getsockname(int fd, struct sockaddr *ret, socklen_t *len)
 	RET(getsockname(fd, ret, len));
 }
 
+int sys_stream_pair(int fds[2])
+{
+	RET(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds));
+}
+
 int sys_pipe(int fds[2])
 {
 	RET(pipe2(fds, O_CLOEXEC));

@@ -22,6 +22,7 @@ int sys_pidfd_open(pid_t pid);
 int sys_close_range(unsigned first, unsigned last, unsigned flags);
 int sys_pidfd_send_signal(int pid_fd, int signal);
 int sys_socketpair(int fds[2]);
+int sys_stream_pair(int fds[2]);
 int sys_socket(int domain, int type, int protocol);
 int sys_bind(int fd, const struct sockaddr *address, socklen_t len);
 int sys_listen(int fd, int backlog);

@@ -11,7 +11,12 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKSPACE_VERBS = [f"workspace {word}" for word in ("list", "status", "diff", "commit", "discard", "export", "gc")]
-VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "new", "completion", "help"]
+SESSION_VERBS = [
+    f"session {word}"
+    for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop")
+]
+VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
+         *SESSION_VERBS, "ps", "new", "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
 
@@ -482,7 +487,7 @@ def test_top_help(me, words):
     assert max(map(len, done.out.splitlines())) <= 79
 
 
-@pytest.mark.parametrize("group, word", [("policy", "validate"), ("workspace", "discard")])
+@pytest.mark.parametrize("group, word", [("policy", "validate"), ("workspace", "discard"), ("session", "resume")])
 def test_group_help(me, group, word):
     assert word in cli(me, group, "--help").out == cli(me, "help", group).out
 
@@ -512,6 +517,8 @@ COMPLETIONS = [
     (["r"], {"run"}),
     (["policy", ""], {"show", "validate", "schema"}),
     (["workspace", "d"], {"diff", "discard"}),
+    (["session", "st"], {"start", "stop"}),
+    (["session", "exec", "--de"], {"--detach"}),
     (["workspace", "export", "--format", ""], {"tar", "patch"}),
     (["workspace", "commit", "--in"], {"--interactive"}),
     (["run", "--time"], {"--timeout"}),
@@ -575,7 +582,9 @@ def page(name):
                                         ("new", "cordon-new.1"),
                                         ("policy show", "cordon-policy.1"),
                                         ("policy validate", "cordon-policy.1"),
-                                        *((verb, "cordon-workspace.1") for verb in WORKSPACE_VERBS)])
+                                        *((verb, "cordon-workspace.1") for verb in WORKSPACE_VERBS),
+                                        *((verb, "cordon-session.1") for verb in SESSION_VERBS[1:]),
+                                        ("ps", "cordon-session.1")])
 def test_man_page_names_every_option(me, verb, name):
     text = page(name)
     for long, short, arg in options_of(me, verb):

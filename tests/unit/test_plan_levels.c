@@ -102,6 +102,13 @@ static void test_layers(void)
 	/* Sockets inside grants, before Landlock ABI 9. */
 	CHECK_STR(f.plan->missing[1], "pathname-sockets");
 	CHECK(f.plan->missing[2] == NULL);
+	/* Without a limit of the tree there is nothing for a control group to do. */
+	f.options.default_memory_bytes = -1;
+	FX_BUILD(&f);
+	CHECK(!list_has(f.plan->missing, "cgroup") && !list_has(f.plan->layers, "cgroup"));
+	fx_set(&f, "limits.cpu", "0.5");
+	FX_BUILD(&f);
+	CHECK(list_has(f.plan->missing, "cgroup"));
 	fx_set(&f, "require", "landlock:6");
 	fx_set(&f, "require", "net");
 	FX_BUILD(&f);

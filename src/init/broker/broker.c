@@ -167,6 +167,7 @@ long broker_prepare(struct init *in)
 		return 0;
 	}
 	b->in = in;
+	b->is_session = !!(in->plan->flags & PLAN_SESSION);
 	b->file_bytes = file_limit(in->plan);
 	b->uid = (uint32_t)raw0(__NR_getuid);
 	b->gid = (uint32_t)raw0(__NR_getgid);
@@ -182,6 +183,16 @@ long broker_prepare(struct init *in)
 #endif
 	r = clone_thread(stack, sizeof(stack), broker_main, b);
 	return r < 0 ? r : 0;
+}
+
+long broker_move(int least)
+{
+	long r = 0;
+
+	if (broker.child_socket >= 0)
+		broker.child_socket =
+			(int)(r = raw3(__NR_fcntl, broker.child_socket, F_DUPFD_CLOEXEC, least));
+	return r;
 }
 
 int broker_socket(void)

@@ -9,7 +9,10 @@
 #include "init/init.h"
 
 long broker_prepare(struct init *in); /* before the command's process is made */
-int broker_socket(void);	      /* where that process sends its listener, -1 = nowhere */
+/* In a session's command, before anything else: its end of the socket gets a number from @least on.
+ */
+long broker_move(int least);
+int broker_socket(void); /* where that process sends its listener, -1 = nowhere */
 /* fd.c: by that process, its last act but exec. */
 long broker_send_fd(int socket_fd, int fd);
 void broker_release(void); /* once that process has sent it */

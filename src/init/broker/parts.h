@@ -74,6 +74,7 @@ struct broker {
 	int socket_fd;	  /* our end, on which the listener arrives; the thread's */
 	int listener_fd;  /* the thread's */
 	int child_socket; /* the command's end; -1 = no listener is to be made */
+	int is_session;	  /* listeners of further commands may come */
 	int busy;	  /* set by the thread: something is being changed */
 	int stopping;	  /* set by the main thread: make no more changes */
 	uint32_t uid, gid;

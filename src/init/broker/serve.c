@@ -220,10 +220,50 @@ static long serve(struct broker *b)
 	return 0;
 }
 
+#define LISTENERS_MAX 256
+#define SERVE_FAILED 0x38 /* POLLERR, POLLHUP, POLLNVAL */
+
+/* Each command of a session has a listener of its own, which ends with its tree. One too many has
+ * nobody to ask: its calls fail. */
+static void serve_many(struct broker *b)
+{
+	static struct poll_entry polled[LISTENERS_MAX + 1]; /* the first one: the socket */
+	int n = 1;
+
+	polled[0] = (struct poll_entry){ b->socket_fd, WAIT_IN, 0 };
+	while (polled[0].fd >= 0 || n > 1) {
+		if (poll_wait(polled, n, 0) < 0)
+			continue;
+		for (int i = n - 1; i > 0; i--) {
+			b->listener_fd = polled[i].fd;
+			if ((polled[i].revents & WAIT_IN) && serve(b) >= 0)
+				continue;
+			if (!polled[i].revents)
+				continue;
+			drop_fd(&polled[i].fd);
+			polled[i] = polled[--n];
+		}
+		if (polled[0].revents) {
+			int fd = (int)broker_receive_fd(b->socket_fd);
+
+			if (fd < 0 && (polled[0].revents & SERVE_FAILED))
+				drop_fd(&polled[0].fd);
+			else if (fd >= 0 && n <= LISTENERS_MAX)
+				polled[n++] = (struct poll_entry){ fd, WAIT_IN, 0 };
+			else
+				drop_fd(&fd);
+		}
+	}
+}
+
 int broker_main(void *arg)
 {
 	struct broker *b = arg;
 
+	if (b->is_session) {
+		serve_many(b);
+		return 0;
+	}
 	/* Ends without one when the command's process has executed or died and had none to send. */
 	b->listener_fd = (int)broker_receive_fd(b->socket_fd);
 	drop_fd(&b->socket_fd);

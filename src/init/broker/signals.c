@@ -11,8 +11,10 @@
  * Mustn't: send anything to a process outside, or to init and its helpers; let the kernel go on
  * with a call, except if the process that is meant is the caller's own. Then nothing can go wrong:
  * it waits for our answer, so its number is not another's, and the target is no pointer, so that
- * nothing can be exchanged. Programs that signal themselves (abort(), Go's scheduler) see no
- * difference. A file that sends signals can have no other owner than the process that sets it.
+ * nothing can be exchanged. (That is not so for the number of another thread alone: it may end and
+ * the number be someone else's by then.) Programs that signal themselves (abort(), Go's scheduler)
+ * see no difference. A file that sends signals can have no other owner than the process that sets
+ * it.
  *
  * Others do see some: the sender is init (si_pid), a signal for a thread of another process is for
  * that process, and one for a group or for all goes to one process after the other.
@@ -30,6 +32,7 @@
 
 #include "bare/fd.h"
 #include "bare/text.h"
+#include "bare/wait.h"
 #include "init/broker/parts.h"
 #include "init/broker/thread_raw.h"
 #include "init/procfs.h"
@@ -45,6 +48,8 @@
 #define STATUS_MAX 2048
 #define FDINFO_MAX 512
 #define ANCESTORS_MAX 4096 /* deeper trees are refused */
+#define MAKING_PAUSE_NS 100000
+#define MAKING_TRIES 1000
 
 /* A field of /proc/PID/status; -errno if there is no such process. */
 static long status_field(const struct broker *b, int pid, const char *key)
@@ -57,8 +62,14 @@ static long status_field(const struct broker *b, int pid, const char *key)
 	return (long)proc_field(text, key);
 }
 
+/* A helper of init's own. One that is just being made has no known number yet. */
 static int is_helper(const struct broker *b, int pid)
 {
+	for (int i = 0; __atomic_load_n(&b->in->is_making, __ATOMIC_SEQ_CST); i++) {
+		if (i == MAKING_TRIES)
+			return 1;
+		sleep_ns(MAKING_PAUSE_NS);
+	}
 	return pid == __atomic_load_n(&b->in->exact_pid, __ATOMIC_RELAXED) ||
 	       pid == __atomic_load_n(&b->in->disk_pid, __ATOMIC_RELAXED);
 }
@@ -191,8 +202,12 @@ long broker_send_signal(const struct broker *b, const struct seccomp_notif *noti
 	if (call->process && process != call->process)
 		return -ESRCH;
 	/* A pidfd can be exchanged for another while we answer. */
-	if (process == caller && call->to != BROKER_TO_PIDFD)
-		return BROKER_GO_ON;
+	if (process == caller && call->to != BROKER_TO_PIDFD) {
+		if (call->process || call->target == caller || call->target == (int)notif->pid)
+			return BROKER_GO_ON;
+		if (call->to == BROKER_TO_THREAD)
+			return thread3(__NR_tgkill, caller, call->target, call->signal);
+	}
 	if (call->info) {
 		r = copy_info(task_fd, call->info, info);
 		if (r < 0)

@@ -39,8 +39,9 @@ struct seen {
 	uint64_t used_ns;
 };
 
+/* At the last look, in the order of that look. Apart from the figures, which every run touches. */
+static struct seen seen[TREE_MAX];
 static struct {
-	struct seen seen[TREE_MAX]; /* at the last look, in the order of that look */
 	int n_seen;
 	uint64_t observed_ns; /* what the living used, look by look */
 	uint64_t accounts_ns; /* what accounts had, when last asked */
@@ -82,7 +83,7 @@ static uint64_t seen_before(int pid, int hint)
 {
 	/* The kernel lists processes in one order, so it is near where it was. */
 	for (int i = 0; i < cpu.n_seen; i++) {
-		const struct seen *s = &cpu.seen[(hint + i) % cpu.n_seen];
+		const struct seen *s = &seen[(hint + i) % cpu.n_seen];
 
 		if (s->pid == pid)
 			return s->used_ns;
@@ -111,7 +112,7 @@ static uint64_t look(struct init *in, int with_accounts)
 			accounts += used + children;
 		}
 	}
-	memcpy(cpu.seen, now, (size_t)n * sizeof(now[0]));
+	memcpy(seen, now, (size_t)n * sizeof(now[0]));
 	cpu.n_seen = n;
 	accounts += collected();
 	if (accounts > cpu.accounts_ns)

@@ -32,7 +32,6 @@
 #include <linux/openat2.h>
 #include <linux/stat.h>
 
-#include "bare/clone.h"
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/signals.h"
@@ -327,13 +326,9 @@ static void begin_count(struct init *in, uint64_t now)
 	work.in = *in;
 	work.live = in;
 	work.is_done = 0;
-	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &disk.pid_fd, count, 0);
-	if (pid < 0) {
+	pid = tree_make_helper(in, stack, sizeof(stack), &disk.pid_fd, count, &in->disk_pid);
+	if (pid < 0)
 		disk.pid_fd = 0;
-		return;
-	}
-	in->disk_pid = (int)pid;
-	in->n_helpers++;
 }
 
 /* ---- deciding ---- */

@@ -4,7 +4,6 @@
 #include <asm/unistd.h>
 #include <linux/errno.h>
 
-#include "bare/clone.h"
 #include "bare/fd.h"
 #include "bare/raw.h"
 #include "bare/signals.h"
@@ -81,12 +80,10 @@ enum exact_result exact_count(struct init *in, struct memory *ret)
 		return EXACT_LATE;
 	exact.in = in;
 	exact.is_done = 0;
-	pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &entries[0].fd, count, 0);
+	pid = tree_make_helper(in, stack, sizeof(stack), &entries[0].fd, count, &in->exact_pid);
 	/* Init never counts itself, even if no process can be made: the guest can provoke that. */
 	if (pid < 0)
 		return EXACT_LATE;
-	in->exact_pid = (int)pid;
-	in->n_helpers++;
 	for (;;) {
 		uint64_t now;
 

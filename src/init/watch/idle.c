@@ -11,8 +11,10 @@ static struct {
 	uint64_t number;
 	int is_sure; /* two lists in a row were the same */
 	int n;
-	int pids[TREE_MAX];
-	uint64_t used_ns[TREE_MAX];
+	struct {
+		int pid;
+		uint64_t used_ns;
+	} seen[TREE_MAX];
 } idle;
 
 uint64_t idle_clock(int pid)
@@ -32,10 +34,10 @@ uint64_t idle_note(const int *pids, int n)
 	for (int i = 0; i < n; i++) {
 		uint64_t used_ns = idle_clock(pids[i]);
 
-		if (pids[i] != idle.pids[i] || used_ns != idle.used_ns[i])
+		if (pids[i] != idle.seen[i].pid || used_ns != idle.seen[i].used_ns)
 			is_same = 0;
-		idle.pids[i] = pids[i];
-		idle.used_ns[i] = used_ns;
+		idle.seen[i].pid = pids[i];
+		idle.seen[i].used_ns = used_ns;
 	}
 	idle.n = n;
 	idle.is_sure = is_same;
@@ -54,7 +56,7 @@ int idle_since(uint64_t number)
 	if (!idle.is_sure || idle.number != number)
 		return 0;
 	for (int i = 0; i < idle.n; i++)
-		if (idle_clock(idle.pids[i]) != idle.used_ns[i]) {
+		if (idle_clock(idle.seen[i].pid) != idle.seen[i].used_ns) {
 			idle.is_sure = 0;
 			idle.number++;
 			return 0;
@@ -67,9 +69,9 @@ uint64_t idle_used_ns(void)
 	uint64_t sum = 0;
 
 	for (int i = 0; i < idle.n; i++) {
-		uint64_t used_ns = idle_clock(idle.pids[i]);
+		uint64_t used_ns = idle_clock(idle.seen[i].pid), before = idle.seen[i].used_ns;
 
-		sum += used_ns > idle.used_ns[i] ? used_ns - idle.used_ns[i] : 0;
+		sum += used_ns > before ? used_ns - before : 0;
 	}
 	return sum;
 }

@@ -48,16 +48,16 @@
 #define TABLES_FREE (16u << 20) /* page tables that many programs have ... */
 #define TABLES_PART 8		/* ... besides one part in so many of their pages */
 
-/* One list of processes and what was read of each. The exact count has one of its own. */
+/* One list of processes and what was read of each. The exact count has one of its own. (The counts
+ * come first, in one page with the first processes.) */
 struct list {
+	int n, n_read;
 	int pids[TREE_MAX];
-	int n;
 	struct {
 		int pid;
 		uint64_t pages;	    /* private and shared ones */
 		uint64_t shareable; /* what its children may have in common with it */
 	} read[TREE_MAX];
-	int n_read;
 };
 
 static struct list quick_list, exact_list;

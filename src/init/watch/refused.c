@@ -27,6 +27,7 @@
 
 static struct {
 	uint64_t tasks, newest;		  /* at the last look */
+	uint64_t made;			  /* tasks, between the last two */
 	uint64_t room_bytes, room_inodes; /* of the private directories, then */
 } last;
 
@@ -36,21 +37,34 @@ void refused_start(struct init *in)
 	last.newest = in->limits.procs ? proc_newest(in->proc_fd) : 0;
 }
 
-void refused_note_tasks(struct init *in, uint64_t tasks)
+static int is_watched(const struct init *in)
 {
-	uint64_t newest, limit = in->limits.procs;
+	return in->limits.procs && in->plan->level == PLAN_LEVEL_NAMESPACES;
+}
 
-	if (!limit || in->plan->level != PLAN_LEVEL_NAMESPACES)
+void refused_begin_look(struct init *in)
+{
+	uint64_t newest;
+
+	if (!is_watched(in))
 		return;
 	newest = proc_newest(in->proc_fd);
 	/* Our own helpers have pids, too, and after the last one the first comes again. */
-	if (newest > last.newest &&
-	    last.tasks + above(newest - last.newest, in->n_helpers) >= limit &&
+	last.made = newest > last.newest ? above(newest - last.newest, in->n_helpers) : 0;
+	last.newest = newest;
+	in->n_helpers = 0;
+}
+
+void refused_note_tasks(struct init *in, uint64_t tasks)
+{
+	uint64_t limit = in->limits.procs;
+
+	if (!is_watched(in))
+		return;
+	if (last.made && last.tasks + last.made >= limit &&
 	    (limit <= SMALL || in->report.procs >= limit / PART))
 		in->report.hits |= CONTROL_HIT_MAYBE_PROCS;
 	last.tasks = tasks;
-	last.newest = newest;
-	in->n_helpers = 0;
 }
 
 void refused_note_room(struct init *in, uint64_t free_blocks, uint64_t free_inodes, uint64_t blocks,
@@ -79,5 +93,6 @@ uint64_t refused_tick(struct init *in)
 
 void refused_end(struct init *in)
 {
+	refused_begin_look(in);
 	refused_note_tasks(in, 0);
 }

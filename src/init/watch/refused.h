@@ -10,6 +10,8 @@
 
 /* When the command has been started. */
 void refused_start(struct init *in);
+/* Before the tasks are counted: those that are made meanwhile belong to the next look. */
+void refused_begin_look(struct init *in);
 /* The tree was seen to have so many tasks. */
 void refused_note_tasks(struct init *in, uint64_t tasks);
 /* A private directory was looked at. */

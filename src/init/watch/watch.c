@@ -146,6 +146,7 @@ static void count_tree(struct init *in, uint64_t now)
 	uint64_t began_ns = idle_clock(0), total_ram, used, limit = in->limits.memory_bytes;
 	struct memory m;
 
+	refused_begin_look(in);
 	memory_quick(in, &m);
 	watch.noted = m.noted;
 	note_tasks(in, &m);
@@ -356,6 +357,19 @@ void watch_end(struct init *in)
 	disk_end(in);
 	note_disk(in);
 	refused_end(in);
+}
+
+void watch_count(struct init *in, struct control_count *count)
+{
+	static int pids[TREE_MAX];
+	struct memory m;
+	int n = tree_list(in, pids);
+
+	for (int i = 0; i < n; i++)
+		count->cpu_us += idle_clock(pids[i]) / 1000;
+	memory_quick(in, &m);
+	count->tasks = m.tasks;
+	count->memory_bytes = memory_total(&m);
 }
 
 int watch_has_new_files(const struct init *in)

@@ -22,6 +22,9 @@ void watch_end(struct init *in);
 /* May there be more files in the private directories than before the command ran? */
 int watch_has_new_files(const struct init *in);
 
+/* Sessions: adds what the living processes use now. */
+void watch_count(struct init *in, struct control_count *count);
+
 /* cpu.c: CPU time that processes of the tree were seen to use. */
 uint64_t cpu_observed_us(void);
 

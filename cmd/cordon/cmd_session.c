@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cordon session start: the process that holds the session is made, and outlives us. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json_write.h"
+#include "base/units.h"
+#include "out.h"
+#include "receipt.h"
+#include "session.h"
+#include "session_server.h"
+#include "verbs.h"
+#include "session_peer.h"
+
+#define IDLE_DEFAULT_MS (30 * 60 * 1000)
+#define LIFETIME_DEFAULT_MS ((int64_t)24 * 60 * 60 * 1000)
+#define SETUP_TRIES 60 /* of a second each: a workspace may have to be copied */
+
+/* Of the process that starts, and of the one that stays. */
+static struct session_server server = { .receipt = RECEIPT_INIT, .place = { -1, -1, "", "" } };
+
+static void random_name(char ret[SESSION_NAME_MAX + 1])
+{
+	unsigned char bytes[4] = { 0 };
+
+	(void)!getrandom(bytes, sizeof(bytes), 0);
+	snprintf(ret, SESSION_NAME_MAX + 1, "s%02x%02x%02x%02x", bytes[0], bytes[1], bytes[2],
+		 bytes[3]);
+}
+
+static int idle_option(const struct parsed *args, int64_t *ret_ms, struct cordon_error *err)
+{
+	const char *text = parsed_value(args, OPT_IDLE);
+
+	*ret_ms = IDLE_DEFAULT_MS;
+	if (!text)
+		return 0;
+	if (units_parse_duration(text, ret_ms, err) == 0)
+		return 0;
+	cordon_err_prefix(err, "--idle: ");
+	return -CORDON_E_USAGE;
+}
+
+/* What the starting process prints: one line for each remark, or the error. */
+struct word {
+	struct strbuf sb;
+	int fd;
+};
+
+static void tell(struct word *word, const char *kind, const char *text)
+{
+	strbuf_puts(&word->sb, kind);
+	strbuf_puts(&word->sb, text);
+	strbuf_putc(&word->sb, '\n');
+}
+
+static int tell_error(struct word *word, const struct cordon_error *err)
+{
+	tell(word, "e", err->msg);
+	if (err->hint[0])
+		tell(word, "h", err->hint);
+	(void)write_full(word->fd, word->sb.data, word->sb.len);
+	return STATUS_FAILED;
+}
+
+/* The sandbox answers only when all its layers are there. */
+static int await_setup(struct cordon_session *session, struct cordon_error *err)
+{
+	struct cordon_session_usage usage;
+
+	for (int i = 0; i < SETUP_TRIES; i++) {
+		const struct cordon_result *res;
+
+		if (cordon_session_usage(session, &usage, err) == 0)
+			return 0;
+		(void)cordon_session_process(session, NULL);
+		res = cordon_session_result(session);
+		if (res) {
+			*err = res->error;
+			if (!err->code)
+				cordon_err(err, CORDON_E_SETUP, 0, "the session ended at once");
+			return -CORDON_E_SETUP;
+		}
+	}
+	return cordon_err(err, CORDON_E_SETUP, 0, "the sandbox does not answer");
+}
+
+static int leave_terminal(void)
+{
+	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (fd < 0)
+		return -1;
+	for (int i = 0; i < 3; i++)
+		if (dup2(fd, i) < 0)
+			return -1;
+	if (fd > 2)
+		close(fd);
+	return 0;
+}
+
+/* Not every C library has it. */
+static void close_from_to(unsigned first, unsigned last)
+{
+	(void)syscall(SYS_close_range, first, last, 0);
+}
+
+/* It lives long: what our caller left open for us must not stay open with it. */
+static void close_inherited(int keep, int keep_too)
+{
+	int first = keep < keep_too ? keep : keep_too, last = keep < keep_too ? keep_too : keep;
+	unsigned from = 3;
+
+	if (first >= 3) {
+		if (first > 3)
+			close_from_to(3, (unsigned)first - 1);
+		from = (unsigned)first + 1;
+	}
+	if (last > first && last > (int)from)
+		close_from_to(from, (unsigned)last - 1);
+	close_from_to((unsigned)(last >= 3 ? last : 2) + 1, ~0u);
+}
+
+static int watch_signals(void)
+{
+	const struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	(void)sigaction(SIGPIPE, &ignore, NULL);
+	(void)sigaction(SIGHUP, &ignore, NULL);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static void tell_notes(struct word *word)
+{
+	const char *const *notes = cordon_session_notes(server.session);
+	const struct cordon_published *p;
+	char line[128];
+	size_t n;
+
+	for (; notes && *notes; notes++)
+		tell(word, "n", *notes);
+	p = cordon_session_published(server.session, &n);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(line, sizeof(line), "port %u is at %s:%u", p[i].port, p[i].address,
+			 p[i].host_port);
+		tell(word, "p", line);
+	}
+}
+
+/* In the process that stays. */
+static int supervise(const char *name, const struct cordon_policy *policy,
+		     struct cordon_run_options *options, int fd)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct word word = { .sb = STRBUF_INIT, .fd = fd };
+
+	close_inherited(fd, server.receipt.dir_fd);
+	if (session_claim(name, &server.place, &server.listen_fd, &err) < 0)
+		return tell_error(&word, &err);
+	server.n_filters = session_count_filters(0);
+	server.signal_fd = watch_signals();
+	if (cordon_launcher_new(&server.launcher, &err) < 0 ||
+	    cordon_session_start(server.launcher, policy, options, &server.session, &err) < 0 ||
+	    await_setup(server.session, &err) < 0) {
+		cordon_session_free(server.session);
+		session_unclaim(&server.place);
+		return tell_error(&word, &err);
+	}
+	tell_notes(&word);
+	tell(&word, "o", name);
+	if (leave_terminal() < 0 || chdir("/") < 0)
+		return STATUS_FAILED;
+	(void)write_full(fd, word.sb.data, word.sb.len);
+	close(fd);
+	strbuf_done(&word.sb);
+	session_serve(&server);
+	return 0;
+}
+
+/* There is one thread and little memory, and the copy goes on with this very program. */
+static pid_t copy_process(void)
+{
+	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
+}
+
+/* Twice, so that it is nobody's child, leads no session and never gets a terminal. */
+static int detach(const char *name, const struct cordon_policy *policy,
+		  struct cordon_run_options *options, int *ret_fd, struct cordon_error *err)
+{
+	int fds[2], status;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot create a pipe");
+	pid = copy_process();
+	if (pid < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot start the supervisor");
+	if (pid == 0) {
+		close(fds[0]);
+		(void)setsid();
+		pid = copy_process();
+		if (pid != 0)
+			_exit(pid < 0);
+		_exit(supervise(name, policy, options, fds[1]));
+	}
+	close(fds[1]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	*ret_fd = fds[0];
+	return 0;
+}
+
+static int print_started(const struct parsed *args, const char *name)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	if (parsed_has(args, OPT_JSON)) {
+		struct json_writer w;
+
+		json_writer_init(&w, &sb, 0);
+		json_open_object(&w, NULL);
+		json_string(&w, "name", name);
+		json_close_object(&w);
+	} else {
+		strbuf_puts(&sb, name);
+	}
+	strbuf_putc(&sb, '\n');
+	return out_finish(&sb, 0);
+}
+
+/* What the supervisor said; 0 if it never got so far. */
+static int read_word(int fd, const struct parsed *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct strbuf sb = STRBUF_INIT;
+	char *name = NULL, *rest;
+
+	(void)read_strbuf(fd, &sb);
+	strbuf_putc(&sb, '\0');
+	if (sb.failed)
+		return STATUS_FAILED;
+	for (char *line = strtok_r(sb.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest)) {
+		if (*line == 'e')
+			cordon_err(&err, CORDON_E_STATE, 0, "%s", line + 1);
+		else if (*line == 'h')
+			cordon_err_hint(&err, "%s", line + 1);
+		else if (*line == 'n' && isatty(STDERR_FILENO) && !parsed_has(args, OPT_QUIET))
+			say_note(line + 1);
+		else if (*line == 'p' && !parsed_has(args, OPT_QUIET))
+			say_line("%s", line + 1);
+		else if (*line == 'o')
+			name = line + 1;
+	}
+	if (name)
+		return print_started(args, name);
+	if (!err.code)
+		cordon_err(&err, CORDON_E_SYSTEM, 0, "the session's supervisor was killed");
+	return session_fail(&err);
+}
+
+int cmd_session_start(const struct parsed *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run_options options;
+	struct cordon_policy *policy = NULL;
+	char home[PATH_MAX], random[SESSION_NAME_MAX + 1];
+	const char *name = parsed_value(args, OPT_SESSION_NAME);
+	int fd = -1;
+
+	random_name(random);
+	name = name ? name : random;
+	if (session_check_name(name, &err) < 0 || idle_option(args, &server.idle_ms, &err) < 0 ||
+	    cordon_policy_new(&policy, &err) < 0 || policy_from_options(policy, args, &err) < 0)
+		return session_fail(&err);
+	run_options_init(&options, args, home, sizeof(home));
+	options.default_wall_ms = LIFETIME_DEFAULT_MS;
+	if (parsed_has(args, OPT_RECEIPT) &&
+	    receipt_open(parsed_value(args, OPT_RECEIPT), &server.receipt, &err) < 0)
+		return session_fail(&err);
+	if (detach(name, policy, &options, &fd, &err) < 0)
+		return session_fail(&err);
+	return read_word(fd, args);
+}

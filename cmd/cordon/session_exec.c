@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon session exec: our streams go to the supervisor, as descriptors, and we wait. A signal is
+ * passed on like in `cordon run`: the first lets the command tidy up, the second ends it. If we are
+ * killed, the supervisor ends the command, or leaves it (--keep).
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json_read.h"
+#include "base/units.h"
+#include "keyboard.h"
+#include "out.h"
+#include "session.h"
+#include "signals.h"
+#include "streams.h"
+#include "verbs.h"
+
+#define FIXED 6 /* strings before the variables */
+
+struct request {
+	const char **strings;
+	size_t n;
+	char wall[24], output[24], n_env[16], flags[8], streams[4];
+	int fds[3], n_fds;
+};
+
+static int number_option(const struct parsed *args, int id, const char *name,
+			 int (*parse)(const char *, int64_t *, struct cordon_error *), char *ret,
+			 size_t size, struct cordon_error *err)
+{
+	const char *text = parsed_value(args, id);
+	int64_t value = 0;
+
+	if (text && parse(text, &value, err) < 0) {
+		cordon_err_prefix(err, "%s: ", name);
+		return -CORDON_E_USAGE;
+	}
+	snprintf(ret, size, "%lld", (long long)value);
+	return 0;
+}
+
+/* NAME=VALUE, or NAME for the caller's own. */
+static const char *variable(const char *given)
+{
+	const char *value = strchr(given, '=') ? NULL : getenv(given);
+	size_t size;
+	char *text;
+
+	if (strchr(given, '='))
+		return given;
+	if (!value)
+		return NULL;
+	size = strlen(given) + strlen(value) + 2;
+	text = malloc(size);
+	if (text)
+		snprintf(text, size, "%s=%s", given, value);
+	return text;
+}
+
+static void set_flags(struct request *q, const struct parsed *args)
+{
+	size_t n = 0;
+
+	if (parsed_has(args, OPT_DETACH))
+		q->flags[n++] = WIRE_DETACHED;
+	if (parsed_has(args, OPT_KEEP))
+		q->flags[n++] = WIRE_KEEP;
+	if (parsed_has(args, OPT_KILL_REST))
+		q->flags[n++] = WIRE_KILL_REST;
+	q->flags[n] = '\0';
+}
+
+static void set_stream(struct request *q, int i, const struct cordon_stream *s)
+{
+	static const char letters[] = { [CORDON_STREAM_NULL] = 'n',
+					[CORDON_STREAM_CAPTURE] = 'c',
+					[CORDON_STREAM_FD] = 'f',
+					[CORDON_STREAM_JOIN] = 'j' };
+
+	q->streams[i] = letters[s->mode];
+	if (s->mode == CORDON_STREAM_FD)
+		q->fds[q->n_fds++] = s->fd;
+}
+
+static void set_streams(struct request *q, const struct parsed *args,
+			const struct cordon_run_options *o)
+{
+	if (parsed_has(args, OPT_DETACH)) {
+		memcpy(q->streams, "ncj", 4);
+		return;
+	}
+	set_stream(q, 0, &o->in);
+	set_stream(q, 1, &o->out);
+	set_stream(q, 2, &o->err);
+	q->streams[3] = '\0';
+}
+
+static int build(struct request *q, const struct parsed *args, char **words,
+		 struct cordon_error *err)
+{
+	const char *cwd = parsed_value(args, OPT_CWD);
+	size_t n_words = 0, n_env = 0;
+
+	while (words[n_words])
+		n_words++;
+	q->strings = calloc(FIXED + args->n_options + n_words, sizeof(*q->strings));
+	if (!q->strings)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	if (number_option(args, OPT_TIMEOUT, "--timeout", units_parse_duration, q->wall,
+			  sizeof(q->wall), err) < 0 ||
+	    number_option(args, OPT_MAX_OUTPUT, "--max-output", units_parse_size, q->output,
+			  sizeof(q->output), err) < 0)
+		return -CORDON_E_USAGE;
+	q->strings[q->n++] = cwd ? cwd : "";
+	q->strings[q->n++] = q->wall;
+	q->strings[q->n++] = q->output;
+	q->strings[q->n++] = q->flags;
+	q->strings[q->n++] = q->streams;
+	q->strings[q->n++] = q->n_env;
+	for (size_t i = 0; i < args->n_options; i++) {
+		const char *v = args->options[i].id == OPT_ENV ? variable(args->options[i].value)
+							       : NULL;
+
+		if (v) {
+			q->strings[q->n++] = v;
+			n_env++;
+		}
+	}
+	snprintf(q->n_env, sizeof(q->n_env), "%zu", n_env);
+	for (size_t i = 0; i < n_words; i++)
+		q->strings[q->n++] = words[i];
+	return 0;
+}
+
+static void pass_signals(struct signals *signals, const struct session_client *c)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
+		int number = (int)info.ssi_signo;
+		int is_end = number == SIGINT || number == SIGTERM || number == SIGHUP ||
+			     number == SIGQUIT;
+		char text[16];
+		const char *string = text;
+
+		if (number == SIGTSTP || number == SIGCONT || number == SIGWINCH)
+			continue;
+		snprintf(text, sizeof(text), "%d",
+			 is_end && signals->cancel_signal ? SIGKILL : number);
+		(void)session_send(c, is_end ? WIRE_END : WIRE_SIGNAL, &string, 1, NULL, 0, NULL);
+		if (is_end)
+			signals->cancel_signal = number;
+	}
+}
+
+/* Until the next message of the supervisor. */
+static int wait_for(const struct session_client *c, struct signals *signals,
+		    struct keyboard *keyboard, struct wire *reply, struct cordon_error *err)
+{
+	for (;;) {
+		struct pollfd fds[4] = { { .fd = c->fd, .events = POLLIN },
+					 { .fd = signals->fd, .events = POLLIN } };
+		int timeout = keyboard_prepare(keyboard, fds + 2), r;
+
+		if (poll(fds, 4, timeout) < 0 && errno != EINTR)
+			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait");
+		if (fds[1].revents)
+			pass_signals(signals, c);
+		(void)keyboard_pump(keyboard, fds + 2);
+		if (!fds[0].revents)
+			continue;
+		r = session_receive(c, reply, err);
+		if (r != 0)
+			return r;
+	}
+}
+
+/* A result that has an error says so, as `cordon run` does. */
+static void say_trouble(const char *receipt)
+{
+	struct arena arena = ARENA_INIT;
+	const struct json_value *root, *error, *text, *kind;
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	if (json_read(receipt, strlen(receipt), "receipt", &arena, &root, &err) < 0) {
+		arena_done(&arena);
+		return;
+	}
+	error = json_get(root, "error");
+	kind = json_get(root, "kind");
+	text = error && error->type == JSON_OBJECT ? json_get(error, "message") : NULL;
+	if (text && text->type == JSON_STRING) {
+		const struct json_value *hint = json_get(error, "hint");
+
+		err = (struct cordon_error)CORDON_ERROR_INIT;
+		cordon_err(&err, CORDON_E_STATE, 0, "%s", text->text);
+		if (hint && hint->type == JSON_STRING && hint->text[0])
+			cordon_err_hint(&err, "%s", hint->text);
+		say_error(&err);
+	} else if (kind && kind->type == JSON_STRING && !strcmp(kind->text, "timeout")) {
+		say_line("the command was ended: its time was over");
+	} else if (kind && kind->type == JSON_STRING && !strcmp(kind->text, "memory")) {
+		say_line("the session was ended: it reached its memory limit");
+	}
+	arena_done(&arena);
+}
+
+static int conclude(const struct parsed *args, const struct wire *reply)
+{
+	int status = reply->head.n_strings == 2 ? (int)strtol(reply->strings[0], NULL, 10)
+						: STATUS_FAILED;
+	struct strbuf sb = STRBUF_INIT;
+
+	if (reply->head.type != WIRE_ENDED || reply->head.n_strings != 2) {
+		say_line("the session's answer is garbled");
+		return STATUS_FAILED;
+	}
+	if (!parsed_has(args, OPT_QUIET))
+		say_trouble(reply->strings[1]);
+	if (!parsed_has(args, OPT_JSON))
+		return status;
+	strbuf_puts(&sb, reply->strings[1]);
+	strbuf_putc(&sb, '\n');
+	return out_finish(&sb, status);
+}
+
+static int print_number(const struct wire *reply)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_puts(&sb, reply->strings[0]);
+	strbuf_putc(&sb, '\n');
+	return out_finish(&sb, 0);
+}
+
+/* Asks the session's supervisor to start the command. */
+static int ask(const struct parsed *args, char **words, struct cordon_run_options *options,
+	       struct signals *signals, struct keyboard *keyboard, struct session_client *c,
+	       struct cordon_error *err)
+{
+	struct request q = { .n = 0 };
+	int r;
+
+	streams_choose(args, 0, options);
+	set_flags(&q, args);
+	r = build(&q, args, words, err);
+	if (r >= 0)
+		r = signals_init(signals, 0, err);
+	if (r >= 0 && !parsed_has(args, OPT_DETACH))
+		r = keyboard_attach(keyboard, options, err);
+	if (r >= 0) {
+		set_streams(&q, args, options);
+		r = session_open(args->rest[0], c, err);
+	}
+	if (r >= 0)
+		r = session_send(c, WIRE_EXEC, q.strings, q.n, q.fds, q.n_fds, err);
+	free(q.strings);
+	return r;
+}
+
+int cmd_session_exec(const struct parsed *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct keyboard keyboard = KEYBOARD_INIT;
+	struct session_client c;
+	struct signals signals;
+	struct wire reply = WIRE_INIT;
+	char **words = args->rest + 1;
+	int r;
+
+	if (session_operands(args, 2, SIZE_MAX, &err) < 0)
+		return session_fail(&err);
+	if (!strcmp(words[0], "--"))
+		words++;
+	if (!words[0])
+		return session_operands(args, SIZE_MAX, SIZE_MAX, &err) < 0 ? session_fail(&err)
+									    : 0;
+	if (ask(args, words, &options, &signals, &keyboard, &c, &err) < 0)
+		return session_fail(&err);
+	keyboard_started(&keyboard);
+	r = session_receive(&c, &reply, &err);
+	if (r < 0)
+		return session_fail(&err);
+	if (parsed_has(args, OPT_DETACH))
+		return print_number(&reply);
+	wire_reset(&reply);
+	r = wait_for(&c, &signals, &keyboard, &reply, &err);
+	return r < 0 ? session_fail(&err) : conclude(args, &reply);
+}
