@@ -27,6 +27,21 @@ def interpreter():
                    check=True)
 
 
+def fork():
+    """The floor of a warm start: a copy of a process that has started, without any protection."""
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.dup2(write, 1)
+        exec(compile(CODE, "main.py", "exec"), {"__name__": "__main__"})
+        sys.stdout.flush()
+        os._exit(0)
+    os.close(write)
+    got = os.read(read, 100)
+    os.close(read)
+    assert os.waitpid(pid, 0)[1] == 0 and got
+
+
 PROGRAM = """
 n = int(input())
 print(sum(i * i for i in range(n)))
@@ -58,12 +73,14 @@ def with_cordon():
     import pycordon
 
     sandbox, fresh = pycordon.Sandbox(), pycordon.Sandbox(persist=False)
-    pool, parked = pycordon.Pool(), pycordon.Sandbox(parked=2)
+    pool, parked = pycordon.Pool(preload=()).start(), pycordon.Sandbox(parked=2)
+    cold = pycordon.Pool(preload=None).start()
+    assert pool.warm_reason is None, pool.warm_reason
 
     def rest():
         """What is made ahead is made while the caller does something else."""
         end = time.perf_counter() + 1
-        for box, count in ((pool, pool.workers + 1), (parked, 2)):
+        for box, count in ((pool, pool.workers + 1), (cold, cold.workers + 1), (parked, 2)):
             while box.parked()["parked"] < count and time.perf_counter() < end:
                 time.sleep(0.001)
         time.sleep(0.003)
@@ -88,6 +105,8 @@ def with_cordon():
         "Pool.run": lambda: checked(pool.run(TRUE)),
         "interpreter": interpreter,
         "run_code": lambda: checked(sandbox.run_code(CODE)),
+        "fork": fork,
+        "Pool.run_code, cold": lambda: checked(cold.run_code(CODE)),
         "Pool.run_code": lambda: checked(pool.run_code(CODE)),
     }, many, rest, lambda count: grade(pool, count)
 

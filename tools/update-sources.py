@@ -33,6 +33,7 @@ LISTS = [
     ("src/init/meson.build", "init_sources", "**/*.c"),
     ("src/gateway/meson.build", "gateway_sources", "*.c"),
     ("src/launch/meson.build", "launch_sources", "*.c"),
+    ("src/packages/meson.build", "packages_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),
     ("cmd/cordon/meson.build", "command_sources", "*.c"),
     ("cmd/cordon/meson.build", "template_sources", "templates/**/*"),

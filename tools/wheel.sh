@@ -37,9 +37,12 @@ mkdir "$out/unpacked"
 (cd "$out/unpacked" && "$tools/python" -m zipfile -e "../../../${raw[0]}" .)
 extension=$out/unpacked/pycordon/_cordon.abi3.so
 command=$out/unpacked/pycordon/bin/cordon
+libraries=("$extension")
+freeze=$out/unpacked/pycordon/_freeze.so
+[ ! -e "$freeze" ] || libraries+=("$freeze")
 objdump=$(command -v "$arch-linux-gnu-objdump" || command -v objdump)
-glibc=$("$objdump" -T "$extension" | grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
-if foreign=$("$objdump" -p "$extension" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|pthread)|ld-linux-aarch64)\.so\.[0-9]+$'); then
+glibc=$("$objdump" -T "${libraries[@]}" | grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
+if foreign=$("$objdump" -p "${libraries[@]}" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|pthread)|ld-linux-aarch64)\.so\.[0-9]+$'); then
 	echo "wheel: the extension needs libraries that not every machine has: $foreign" >&2
 	exit 1
 fi

@@ -8,7 +8,7 @@ import re
 import pytest
 
 SOURCE = pathlib.Path(os.environ.get("CORDON_SOURCE", pathlib.Path(__file__).parents[2]))
-TEXT = (SOURCE / "docs" / "python.md").read_text() + (SOURCE / "README.md").read_text()
+TEXT = "".join((SOURCE / name).read_text() for name in ("docs/python.md", "docs/interpreters.md", "README.md"))
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
 
 

@@ -5,6 +5,7 @@ error in each line that ends with "slip", and in no other."""
 import math
 from datetime import timedelta
 from pathlib import Path
+from typing import Optional
 
 import pycordon
 
@@ -22,6 +23,10 @@ pool = pycordon.Pool(workers=2, parked=4, limits_memory="64M", env={"A": "b"})
 graded = pool.map(["print(1)"], ["x"], expected=["1"], timeout=2, limits={"limits_procs": 8})
 graded = pool.map([pycordon.Program(code="1", checker=lambda r: r.ok), {"code": "2"}, ["ls"]], progress=print)
 verdict: str = graded[0].verdict
+python = pycordon.Interpreter("python", limits_memory="1G", workdir="/var/tmp", env={"A": "b"}, grace=1)
+done = python.execute("1", timeout=1.5, on_stdout=print)
+shown: Optional[bytes] = done.displays[0].png
+pycordon.AsyncInterpreter("bash", sandbox=pycordon.AsyncSandbox())
 
 # Slips: a wrong name, type, unit, literal.
 pycordon.Sandbox(max_memmory_mb=512)  # slip
@@ -46,3 +51,6 @@ pycordon.Pool(parked="two")  # slip
 pool.map(["print(1)"], limits={"limits_memmory": "64M"})  # slip
 pool.map([pycordon.Program(code=5)])  # slip
 pycordon.AsyncPool(limits_memory=["64M"])  # slip
+pycordon.Interpreter("python", limits_memmory="1G")  # slip
+python.execute("1", timeout="1s")  # slip
+python.set_vars(["a"])  # slip

@@ -18,36 +18,44 @@ from ._errors import (
     ClosedError, CommandNotFoundError, CordonError, NotExecutableError, PathError, PolicyError,
     RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
 )  # fmt: skip
+from ._execution import CodeError, Display, Execution
 from ._files import FileInfo, Files
 from ._grade import Graded, Program
+from ._interpreter import Interpreter
 from ._job import Endpoint
 from ._policy import Env, Fs, Limits, Net, Policy, SandboxConfig
 from ._pool import Pool
 from ._process import Process
 from ._result import Denial, Published, Result, SandboxStatus, Truncated, Usage
 from ._sandbox import Sandbox, run
+from ._session import Session, SessionCommand
 
 if TYPE_CHECKING:
     from . import workspaces
     from ._aio import AsyncFiles, AsyncProcess, AsyncSandbox
+    from ._aio_interpreter import AsyncInterpreter
     from ._aio_pool import AsyncPool
+    from ._aio_session import AsyncSession
     from .workspaces import Workspace
 
 # asyncio takes long to import, and many programs do without.
 _LAZY = {
     "AsyncFiles": "_aio",
+    "AsyncInterpreter": "_aio_interpreter",
     "AsyncPool": "_aio_pool",
     "AsyncProcess": "_aio",
     "AsyncSandbox": "_aio",
+    "AsyncSession": "_aio_session",
     "Workspace": "workspaces",
     "workspaces": "",
 }
 
 __all__ = [
-    "AsyncFiles", "AsyncPool", "AsyncProcess", "AsyncSandbox", "Check", "CheckItem", "ClosedError",
-    "CommandNotFoundError", "CordonError", "Denial", "Endpoint", "Env", "FileInfo", "Files", "Fs", "Graded",
-    "Limits", "Net", "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program",
-    "Published", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "SetupError",
+    "AsyncFiles", "AsyncInterpreter", "AsyncPool", "AsyncProcess", "AsyncSandbox", "AsyncSession", "Check",
+    "CheckItem", "ClosedError", "CodeError", "CommandNotFoundError", "CordonError", "Denial", "Display",
+    "Endpoint", "Env", "Execution", "FileInfo", "Files", "Fs", "Graded", "Interpreter", "Limits", "Net",
+    "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program", "Published",
+    "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "Session", "SessionCommand", "SetupError",
     "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
     "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
 ]  # fmt: skip

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, AsyncIterator, Iterator, List, Mapping, Optional, Set, Tuple, Union
+from typing import TYPE_CHECKING, AsyncIterator, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from . import _cordon
 from ._aio import AsyncSandbox
@@ -44,14 +44,16 @@ class AsyncPool(AsyncSandbox):
         *,
         workers: Optional[int] = None,
         parked: Optional[int] = None,
+        preload: Union[str, Sequence[str], None] = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
         super().__init__(
-            config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting, **settings
-        )
+            config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
+            preload=preload, **settings,
+        )  # fmt: skip
 
     @classmethod
     def _beside(cls, engine: Engine, workers: int) -> "AsyncPool":
@@ -70,6 +72,8 @@ class AsyncPool(AsyncSandbox):
         assert self._engine.parked is not None
         try:
             await in_thread(self._engine.parked.open)
+            if self._engine.warm is not None:
+                await in_thread(self._engine.warm.start)
         except _cordon.Error as error:
             raise_native(error)
         return self

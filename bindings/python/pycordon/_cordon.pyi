@@ -80,14 +80,40 @@ class Launcher:
         private_dir: Optional[_Word] = None,
         code_dir: Optional[_Word] = None,
         files: bool = False,
+        # a sealed memory file that is executed in place of argv[0]'s
+        image_fd: int = -1,
+        # a stream socket: the command's descriptor 3, and Run.channel()
+        channel: bool = False,
     ) -> Run: ...
     def pool(
         self, parked: int, max_age_ms: int, policy: Policy, argv: Iterable[_Word], /, **options: Any
     ) -> Pool:
         """Sandboxes made ahead for runs like this. 0: the default of either number."""
 
+    def packages(
+        self,
+        specs: Iterable[_Word],
+        files: Iterable[_Word],
+        may_build: bool = False,
+        *,
+        python: Optional[_Word] = None,
+        env: Mapping[str, str] = ...,
+        home: Optional[_Word] = None,
+        search_path: Optional[_Word] = None,
+        hosts: Optional[str] = None,
+        isolation: Optional[str] = None,
+        max_bytes: int = 0,
+        line: Optional[Callable[[str], object]] = None,
+        policy: Optional[Policy] = None,
+    ) -> Tuple[object, List[str], List[str], List[str]]:
+        """Finds or installs packages: what keeps them, and what runs need (directories, variables,
+        directories of programs)."""
+
     def plan(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> str:
         """What start() would do with these options, as JSON; nothing runs."""
+
+    def session(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> Session:
+        """A sandbox for commands that come later; argv[0] is a program that they may use."""
 
     def check(self) -> str:
         """What this machine offers, tried for real, as JSON."""
@@ -117,6 +143,9 @@ class Run:
     def end(self, signal: int = ..., /) -> None: ...
     def cancel(self) -> None: ...
     def resize(self, rows: int, cols: int, /) -> None: ...
+    def channel(self) -> int:
+        """This end of the channel, -1: none. The run closes it. Read it with recv() only."""
+
     def published(self) -> List[Tuple[str, str, int, int]]:
         """(address, protocol, host_port, port) of each published port."""
 
@@ -149,6 +178,44 @@ class Pool:
 
     def close(self) -> None:
         """Ends the parked inits. Runs go on."""
+
+@final
+class Session:
+    """A sandbox for several commands. Any method from any thread."""
+
+    def fileno(self) -> int: ...
+    def process(self) -> bool: ...
+    def exec(
+        self,
+        argv: Iterable[_Word],
+        *,
+        env: Optional[Mapping[Any, Any]] = None,  # in addition to the session's
+        cwd: Optional[_Word] = None,  # inside
+        stdin: Union[None, _Data, int] = None,
+        stdout: Union[str, int] = "capture",
+        stderr: Union[str, int] = "capture",
+        wall_ms: int = 0,  # 0: no limit of its own
+        output_bytes: int = 0,
+        keep: bool = False,  # what it leaves goes on
+        files: bool = False,  # serve files instead of executing
+        channel_fd: int = -1,  # appears as descriptor 3
+    ) -> Command: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def usage(self) -> Dict[str, Any]: ...
+    def notes(self) -> List[str]: ...
+    def published(self) -> List[Tuple[str, str, int, int]]: ...
+    def result(self) -> Optional[Dict[str, Any]]: ...
+    def close(self, signal: int = 0) -> None: ...
+
+@final
+class Command:
+    """A command of a session; ends with this object."""
+
+    def wait(self, seconds: float = -1.0) -> bool: ...
+    def result(self) -> Optional[Dict[str, Any]]: ...
+    def signal(self, number: int) -> None: ...
+    def end(self, signal: int = 9, grace_ms: int = 0) -> None: ...
 
 @final
 class Workspace:

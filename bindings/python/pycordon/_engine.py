@@ -12,27 +12,25 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 from . import _arguments, _cordon, _store
 from ._native import command as cordon_command
 from ._native import launcher
-from ._code import put_code
+from ._code import Code, put_code
 from ._commands import SHELLS, refused
 from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
 from ._flags import flags_of
 from ._job import Job, RunArguments, StrPath, set_in
 from ._parked import Parked
 from ._policy import Policy
-from ._python import callers_path, changed_path, hidden, program, search_path
+from ._python import KEPT_HOME, callers_path, hidden, interpreter, program, search_path
 from ._result import Result, not_started
 from ._runs import Runs
 from ._settings import Policies, Settings
 from ._view import PrivateDir, Viewer
+from ._warm import MAIN, Warm
 
 if TYPE_CHECKING:
     from ._fileops import Op
 
 # The command line tool itself obeys these variables: they must not change for it.
 _USED_BY_COMMAND = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
-#: Variables of runs in a home that others have written to. Python would execute what an earlier run
-#: left in its user site (``usercustomize.py``, ``*.pth``) before anything else.
-KEPT_HOME = {"PYTHONNOUSERSITE": "1"}
 _ARGUMENT_MAX = 120 * 1024  # the kernel takes 128 KiB in one argument
 
 
@@ -81,6 +79,7 @@ class Engine:
         self.parked = Parked(self._make_pool) if settings.parked else None
         self.runs = Runs(settings.name, self.parked)
         self.private = PrivateDir(settings, self._viewer, self.runs)
+        self.warm = None if settings.preload is None else Warm(settings, self.private.place_for_code)
         self._pid = os.getpid()
 
     @classmethod
@@ -108,6 +107,8 @@ class Engine:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self.private.renew_lock()
+            if self.warm is not None:
+                self.warm.renew_lock()
             self.runs.after_fork()
 
     def start(self) -> Optional[_store.Home]:
@@ -131,6 +132,8 @@ class Engine:
         if self.runs.close() or remove:
             if self.parked is not None:
                 self.parked.close()
+            if self.warm is not None:
+                self.warm.close()
             self.runs.end()
             self.private.close(remove)
 
@@ -247,7 +250,9 @@ class Engine:
         for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
             if key in policy.unlimited:
                 options[option] = -1
-        options["search_path"] = _code_path(args) or options["search_path"]
+        code_path = _code_path(args)
+        if code_path is not None:
+            options["search_path"] = self.settings.in_path(code_path)
         if home is not None:
             options["private_dir"] = self.private.path_for(home, policy)
             self._put_files(job, args, policy, home.path)
@@ -283,6 +288,11 @@ class Engine:
         if code is not None:
             job.drop = put_code(beside, python, code.filename, code.content, code.files)
             job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.filename}"
+            if self.warm is not None and self._can_be_warm(job, code, args, policy):
+                image = self.warm.image()
+                if image >= 0:
+                    job.fds.append(image)
+                    job.options["image_fd"] = image
         elif len(job.argv) == 3 and len(job.argv[2]) > _ARGUMENT_MAX:
             if args.shell is not None or job.argv[:2] == ["/bin/sh", "-c"]:
                 job.drop = put_code(beside, python, "command", job.argv[2], None)
@@ -291,6 +301,22 @@ class Engine:
             job.options["code_dir"] = job.drop.path
         else:
             self._put_programs(job, policy)
+
+    def _can_be_warm(self, job: Job, code: Code, args: RunArguments, policy: Policy) -> bool:
+        """Whether an interpreter that was started ahead may do. It looks for itself at what else
+        counts, and executes the cold one if it does not fit (_inside.py)."""
+        mine, doc = self.settings.policy.effective(), policy.effective()
+        names = [*doc.get("env.set", ()), *doc.get("env.pass", ()), *(args.env or ())]
+        return (
+            code.file_index == 1
+            and job.argv[0] == interpreter()
+            and code.filename == MAIN
+            and self._viewer.common().level != "landlock"  # there the program's path is another
+            # What the modules have read ahead, this run may read, too.
+            and set(mine.get("fs.read", ())) <= set(doc.get("fs.read", ()))
+            and set(doc.get("fs.deny", ())) <= set(mine.get("fs.deny", ()))
+            and not any(name == "LD_PRELOAD" or name.startswith("CORDON_WARM") for name in names)
+        )
 
     def _put_programs(self, job: Job, policy: Policy) -> None:
         drop = self.private.programs(policy)
@@ -358,7 +384,8 @@ class Engine:
         for name, text in unseen.items():
             words[words.index(f"{name}={text}")] = name
         # The launcher lets the command read the directory that it is started in.
-        where, found = self.settings.launch_options()["cwd"], changed_path()
+        options = self.settings.launch_options()
+        where, found = options["cwd"], options["search_path"]
         path = {} if found is None else {"PATH": found}
         spawned = subprocess.Popen(words, cwd=where, env={**os.environ, **path, **unseen}, **popen)
         self.runs.add_spawned(spawned)

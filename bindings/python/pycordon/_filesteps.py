@@ -187,11 +187,14 @@ def _members(
 def without_placeholders(found: Sequence[FileInfo]) -> List[FileInfo]:
     """Leaves out what only stands there while a run goes on, to keep protected names free."""
     parents = {posixpath.dirname(info.path) for info in found}
-    return [
-        info
-        for info in found
-        if info.mtime != _PLACEHOLDER_MTIME or info.path in parents or info.size > 4096
-    ]
+    return [info for info in found if info.path in parents or not _is_placeholder(info)]
+
+
+def _is_placeholder(info: FileInfo) -> bool:
+    """As src/format/placeholder.h has it; of a directory nothing is known to be in it."""
+    if info.is_dir and info.mode & 0o1002 == 0o1000:
+        return True
+    return info.mtime == _PLACEHOLDER_MTIME and info.size <= 4096
 
 
 def export_tar(path: StrPath, limit: Optional[int]) -> Steps[bytes]:

@@ -13,7 +13,9 @@ from ._native import current_directory
 from ._engine import Engine
 from ._errors import UsageError
 from ._job import Endpoint, StrPath
+from ._packages import install
 from ._parked import MOST
+from ._warm import module_names
 from ._policy import Config, Policy, make_policy, working_in
 from ._result import Usage
 from ._settings import Settings
@@ -59,11 +61,15 @@ class Front:
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
         parked: int = 0,
+        preload: Union[str, Sequence[str], None] = None,
+        packages: Sequence[str] = (),
+        build_packages: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         _arguments.flag("persist", persist)
         _arguments.flag("keep", keep)
         _arguments.flag("allow_overrides", allow_overrides)
+        _arguments.flag("build_packages", build_packages)
         if keep and not persist:
             raise UsageError("keep=True needs persist=True")
         policy, host_workdir = make_policy(config, cast(Dict[str, Any], settings)), None
@@ -78,6 +84,8 @@ class Front:
             policy = policy.merged(fs_write=[host_workdir])
         if env:
             policy = policy.merged(env_set=_arguments.variables("env", env))
+        layers = install(packages, policy, build_packages) if packages else None
+        policy = policy if layers is None else layers.applied(policy)
         policy = _with_cwd(working_in(policy, host_workdir), base_dir, host_workdir)
         made = Settings(
             policy,
@@ -90,6 +98,9 @@ class Front:
             id=None if id is None else _store.check_id(id),
             allow_overrides=allow_overrides,
             parked=_arguments.whole("parked", parked, 0, MOST),
+            preload=module_names(preload),
+            packages=layers,
+            programs=() if layers is None else layers.programs,
         )
         self._engine = Engine(made)
 
@@ -146,6 +157,13 @@ class Front:
         ``dropped`` unused."""
         parked = self._engine.parked
         return {} if parked is None else parked.stats()
+
+    @property
+    def warm_reason(self) -> Optional[str]:
+        """Why Python programs start cold although ``preload=`` was given; None if they do not. Known
+        from the first program on."""
+        warm = self._engine.warm
+        return None if warm is None else warm.reason
 
     def usage(self) -> Usage:
         """What all runs so far used: times and traffic added up, of the rest the highest."""

@@ -48,6 +48,7 @@ FLAGS: Dict[str, Tuple[str, str]] = {
     "--best-effort": ("best_effort", "list"),
     "--user": ("user", "text"),
     "--name": ("name", "text"),
+    "--with-build": ("build_packages", "on"),
 }
 SHORT = {
     "-r": "--read", "-w": "--write", "-C": "--cwd", "-e": "--env", "-t": "--timeout",

@@ -64,7 +64,8 @@ def names() -> Dict[str, str]:
 #: What else Sandbox() and run() take: misspelt, or in the wrong call, it arrives among the settings.
 ARGUMENTS = {
     **dict.fromkeys(
-        ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked"),
+        ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked", "preload", "packages",
+         "build_packages"),
         "it is an argument of Sandbox()",
     ),
     **dict.fromkeys(

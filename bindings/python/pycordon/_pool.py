@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import selectors
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _cordon
 from ._engine import Engine, Started
@@ -151,7 +151,9 @@ class Pool(Sandbox):
 
     ``config`` and ``settings`` as for a Sandbox: what every run may do. ``workers``: how many
     programs map() and its like run at once; as many as there are CPUs if it is None. ``parked``: how
-    many sandboxes wait; one more than workers if it is None. ``env``: variables for all runs.
+    many sandboxes wait; one more than workers if it is None. ``preload``: Python programs
+    start in an interpreter that has imported these modules, and what small programs use most, already;
+    None: in a new one. ``env``: variables for all runs.
     """
 
     def __init__(
@@ -160,14 +162,16 @@ class Pool(Sandbox):
         *,
         workers: Optional[int] = None,
         parked: Optional[int] = None,
+        preload: Union[str, Sequence[str], None] = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
         super().__init__(
-            config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting, **settings
-        )
+            config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
+            preload=preload, **settings,
+        )  # fmt: skip
 
     def __enter__(self) -> "Pool":
         return self.start()
@@ -178,6 +182,8 @@ class Pool(Sandbox):
         assert self._engine.parked is not None
         try:
             self._engine.parked.open()
+            if self._engine.warm is not None:
+                self._engine.warm.start()
         except _cordon.Error as error:
             raise_native(error)
         return self

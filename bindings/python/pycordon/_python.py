@@ -10,6 +10,9 @@ from functools import lru_cache
 from typing import Optional
 
 _NAMES = ("python", "python3")
+#: Variables of runs in a home that others have written to. Python would execute what an earlier run
+#: left in its user site (``usercustomize.py``, ``*.pth``) before anything else.
+KEPT_HOME = {"PYTHONNOUSERSITE": "1"}
 #: Directories in which the interpreter is one program of many. Others are an installation's own.
 _SHARED = frozenset(
     f"{prefix}/{name}" for prefix in ("", "/usr", "/usr/local") for name in ("bin", "sbin")

@@ -36,10 +36,16 @@ class Sandbox(Front):
     False gives each run fresh ones, in memory. ``keep``: they stay after that, for ``attach(id)``.
     ``env``: variables for all runs. ``name``: of the workspace, for sandboxes with ``fs_workspace=``.
     ``allow_overrides``: runs may ask for more than the sandbox states.
+    ``preload``: Python programs (run_code()) start in an interpreter that has imported these modules,
+    and what small programs use most, already; None: in a new one.
     ``parked``: how many empty sandboxes are made ahead, from the first run on, so that the next runs
     start sooner. Runs with other settings than the sandbox's may start as without.
 
-    Making one does nothing but check its settings. It can be used by any number of threads, and as
+    ``packages``: for pip (``"requests==2.32.3"``) and npm (``"npm:lodash@4"``), or requirements files and
+    a package-lock.json. They are installed now, unless that was done before, in a sandbox of their own
+    that reaches the package index only (docs/packages.md). ``build_packages``: they may run code for that.
+
+    Otherwise making one does nothing but check its settings. It can be used by any number of threads, and as
     a context manager.
     """
 

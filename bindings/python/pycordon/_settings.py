@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple
 
 from . import _cordon, _keys
 from ._native import caller_home
 from ._policy import Policy, from_document, make_policy, working_in
-from ._python import changed_path
+from ._python import changed_path, search_path
 from ._tighten import tightened
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ class Settings:
     name: Optional[str] = None
     allow_overrides: bool = False
     parked: int = 0  # how many sandboxes are made ahead
+    preload: Optional[Tuple[str, ...]] = None  # modules of an interpreter that is started ahead
+    packages: Optional[object] = None  # keeps their layers
+    programs: Tuple[str, ...] = ()  # directories with programs of packages
 
     def meta(self) -> Dict[str, Any]:
         """The settings as the store keeps them for attach()."""
@@ -49,6 +52,7 @@ class Settings:
             "policy": self.policy.effective(),
             "unlimited": sorted(self.policy.unlimited),
             "name": self.name,
+            "programs": list(self.programs),
             "allow_overrides": self.allow_overrides,
         }
 
@@ -63,8 +67,13 @@ class Settings:
             keep=True,
             id=id,
             name=meta["name"],
+            programs=tuple(meta.get("programs", ())),
             allow_overrides=meta["allow_overrides"],
         )
+
+    def in_path(self, path: str) -> str:
+        """``path`` with the programs of packages before others, as in a virtual environment."""
+        return ":".join([*self.programs, path])
 
     def launch_options(self) -> Dict[str, Any]:
         """Where the launcher starts a run. Every run can read the directory it starts in, so that
@@ -74,7 +83,7 @@ class Settings:
             "env": os.environ,
             "cwd": self.host_workdir or "/",
             "home": caller_home(),
-            "search_path": changed_path(),
+            "search_path": self.in_path(search_path()) if self.programs else changed_path(),
         }
 
 

@@ -86,6 +86,17 @@ class SandboxSettings(RunSettings, total=False):
     cwd: Optional[_Path]
 
 
+class InterpreterSettings(RunSettings, total=False):
+    """The settings of an interpreter's own sandbox."""
+
+    workdir: Union[_Path, bool, None]
+    persist: bool
+    keep: bool
+    name: Optional[str]
+    env: Optional[Mapping[str, str]]
+    parked: int
+
+
 class PolicySettings(SandboxSettings, total=False):
     """The settings of a policy."""
 
@@ -98,6 +109,8 @@ class OneRunSettings(SandboxSettings, total=False):
     workdir: Union[_Path, bool, None]
     persist: Optional[bool]
     name: Optional[str]
+    packages: Sequence[str]
+    build_packages: bool
     env: Optional[Mapping[str, str]]
     shell: Optional[str]
     stdin: Union[None, bytes, bytearray, memoryview, str, int, IO[Any]]

@@ -33,6 +33,8 @@ struct module_state {
 	PyObject *launcher_type;
 	PyObject *run_type;
 	PyObject *pool_type;
+	PyObject *session_type;
+	PyObject *command_type;
 	PyObject *workspace_type;
 };
 
@@ -83,6 +85,7 @@ PyObject *module_of_type(PyTypeObject *type);
 int add_type(PyObject *module, PyType_Spec *spec, PyObject **ret);
 
 extern PyType_Spec policy_spec, launcher_spec, run_spec, pool_spec, workspace_spec;
+extern PyType_Spec session_spec, command_spec;
 
 /* A policy that does not change any more, shared by its object and the calls that use it. */
 struct policy_box {
@@ -109,6 +112,7 @@ struct start_call {
 };
 
 /* 0, or -1 with the exception set. start_call_done() in any case. */
+int start_call_streams(struct start_call *call, PyObject *in, PyObject *out, PyObject *err);
 int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, PyObject *kwargs);
 void start_call_done(struct start_call *call);
 
@@ -120,10 +124,17 @@ PyObject *run_object_new(PyObject *module, PyObject *launcher, struct cordon_run
 			 PyObject *data);
 /* A pool object that owns @pool; frees it if it cannot be made (NULL with the exception set). */
 PyObject *pool_object_new(PyObject *module, PyObject *launcher, struct cordon_pool *pool);
+/* The same for a session. */
+PyObject *session_object_new(PyObject *module, PyObject *launcher, struct cordon_session *session);
 PyObject *published_list(const struct cordon_published *published, size_t n);
 PyObject *names_list(const char *const *names);
 PyObject *result_dict(const struct cordon_result *result);
 PyObject *summary_dict(const struct cordon_summary *summary);
+
+/* --- packages.c --- */
+
+PyObject *packages_install(PyObject *module, struct cordon_launcher *launcher, PyObject *args,
+			   PyObject *kwargs);
 
 /* --- functions of the module in other files --- */
 

@@ -160,6 +160,38 @@ static PyObject *launcher_pool(PyObject *object, PyObject *args, PyObject *kwarg
 	return got;
 }
 
+static PyObject *launcher_packages(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct launcher_object *self = (struct launcher_object *)object;
+
+	if (check_pid(self->module, self->pid, "launcher") < 0)
+		return NULL;
+	return packages_install(self->module, self->launcher, args, kwargs);
+}
+
+static PyObject *launcher_session(PyObject *object, PyObject *args, PyObject *kwargs)
+{
+	struct launcher_object *self = (struct launcher_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_session *session = NULL;
+	struct start_call call;
+	PyObject *got = NULL;
+	int r;
+
+	if (check_pid(self->module, self->pid, "launcher") < 0)
+		return NULL;
+	if (start_call_parse(&call, self->module, args, kwargs) == 0) {
+		call.thread = PyEval_SaveThread();
+		r = cordon_session_start(self->launcher, call.policy->policy, &call.options,
+					 &session, &err);
+		PyEval_RestoreThread(call.thread);
+		got = r < 0 ? raise_unless_set(self->module, &err)
+			    : session_object_new(self->module, object, session);
+	}
+	start_call_done(&call);
+	return got;
+}
+
 static PyMethodDef launcher_methods[] = {
 	{ "start", (PyCFunction)(void (*)(void))launcher_start, METH_VARARGS | METH_KEYWORDS,
 	  "start(policy, argv, *, ...): starts a run. See _cordon.pyi for the arguments." },
@@ -168,6 +200,11 @@ static PyMethodDef launcher_methods[] = {
 	{ "pool", (PyCFunction)(void (*)(void))launcher_pool, METH_VARARGS | METH_KEYWORDS,
 	  "pool(parked, max_age_ms, policy, argv, *, ...): sandboxes made ahead for runs like "
 	  "this." },
+	{ "packages", (PyCFunction)(void (*)(void))launcher_packages, METH_VARARGS | METH_KEYWORDS,
+	  "packages(specs, files, may_build=False, *, ...): finds or installs packages for runs." },
+	{ "session", (PyCFunction)(void (*)(void))launcher_session, METH_VARARGS | METH_KEYWORDS,
+	  "session(policy, argv, *, ...): a sandbox for commands that come later; argv[0] is a "
+	  "program that they may use." },
 	{ "check", launcher_check, METH_NOARGS,
 	  "check(): what this machine offers, tried for real, as JSON." },
 	{ NULL, NULL, 0, NULL },

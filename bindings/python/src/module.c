@@ -83,6 +83,8 @@ static int module_exec(PyObject *module)
 	    add_type(module, &launcher_spec, &state->launcher_type) < 0 ||
 	    add_type(module, &run_spec, &state->run_type) < 0 ||
 	    add_type(module, &pool_spec, &state->pool_type) < 0 ||
+	    add_type(module, &session_spec, &state->session_type) < 0 ||
+	    add_type(module, &command_spec, &state->command_type) < 0 ||
 	    add_type(module, &workspace_spec, &state->workspace_type) < 0)
 		return -1;
 	return add_constants(module);
@@ -97,6 +99,8 @@ static int module_traverse(PyObject *module, visitproc visit, void *arg)
 	Py_VISIT(state->launcher_type);
 	Py_VISIT(state->run_type);
 	Py_VISIT(state->pool_type);
+	Py_VISIT(state->session_type);
+	Py_VISIT(state->command_type);
 	Py_VISIT(state->workspace_type);
 	return 0;
 }
@@ -110,6 +114,8 @@ static int module_clear(PyObject *module)
 	Py_CLEAR(state->launcher_type);
 	Py_CLEAR(state->run_type);
 	Py_CLEAR(state->pool_type);
+	Py_CLEAR(state->session_type);
+	Py_CLEAR(state->command_type);
 	Py_CLEAR(state->workspace_type);
 	return 0;
 }

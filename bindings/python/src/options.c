@@ -7,7 +7,8 @@
 /* Numbers and flags. */
 struct numbers {
 	long long wall_ms, memory_bytes;
-	int keep_orphans, terminal, rows, cols, net_log_fd, workspace_changes, files;
+	int keep_orphans, terminal, rows, cols, net_log_fd, workspace_changes, files, image_fd,
+		channel;
 };
 
 /* As they come, borrowed. */
@@ -106,10 +107,12 @@ static int parse_numbers(struct start_call *call, const struct numbers *n)
 	o->terminal = n->terminal != 0;
 	o->workspace_changes = n->workspace_changes != 0;
 	o->files = n->files != 0;
+	o->channel = n->channel != 0;
 	return 0;
 }
 
-static int parse_log_fd(struct start_call *call, int fd)
+/* -1 = none. The library takes 0 for none. */
+static int parse_fd(int fd, const char *what, int *ret)
 {
 	PyObject *number;
 	int r;
@@ -117,13 +120,13 @@ static int parse_log_fd(struct start_call *call, int fd)
 	if (fd == -1)
 		return 0;
 	number = PyLong_FromLong(fd);
-	r = number ? descriptor_of(number, "net_log_fd") : -1;
+	r = number ? descriptor_of(number, what) : -1;
 	Py_XDECREF(number);
 	if (r == 0)
-		PyErr_SetString(PyExc_ValueError, "net_log_fd cannot be descriptor 0");
+		PyErr_Format(PyExc_ValueError, "%s cannot be descriptor 0", what);
 	if (r <= 0)
 		return -1;
-	call->options.net_log_fd = r;
+	*ret = r;
 	return 0;
 }
 
@@ -206,6 +209,13 @@ static int parse_words(struct start_call *call, const struct given *g)
 	return 0;
 }
 
+int start_call_streams(struct start_call *call, PyObject *in, PyObject *out, PyObject *err)
+{
+	if (parse_stdin(call, in) < 0 || parse_output(&call->options.out, out, "stdout", false) < 0)
+		return -1;
+	return parse_output(&call->options.err, err, "stderr", true);
+}
+
 int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = {
@@ -233,24 +243,27 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 		"private_dir",
 		"code_dir",
 		"files",
+		"image_fd",
+		"channel",
 		NULL,
 	};
-	struct numbers n = { .net_log_fd = -1 };
+	struct numbers n = { .net_log_fd = -1, .image_fd = -1 };
 	struct given g = { NULL };
 
 	*call = (struct start_call){ .options = CORDON_RUN_OPTIONS_INIT };
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOp", names, &g.policy, &g.argv, &g.env,
+		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOpip", names, &g.policy, &g.argv, &g.env,
 		    &g.cwd, &g.home, &g.search_path, &g.in, &g.out, &g.err, &n.wall_ms,
 		    &n.memory_bytes, &n.keep_orphans, &n.terminal, &n.rows, &n.cols, &n.net_log_fd,
 		    &g.workspace_name, &g.workspace_from, &n.workspace_changes, &g.progress,
-		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files))
+		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files, &n.image_fd, &n.channel))
 		return -1;
 	if (parse_numbers(call, &n) < 0 || parse_words(call, &g) < 0 ||
 	    parse_stdin(call, g.in) < 0 ||
 	    parse_output(&call->options.out, g.out, "stdout", false) < 0 ||
 	    parse_output(&call->options.err, g.err, "stderr", true) < 0 ||
-	    parse_log_fd(call, n.net_log_fd) < 0 ||
+	    parse_fd(n.net_log_fd, "net_log_fd", &call->options.net_log_fd) < 0 ||
+	    parse_fd(n.image_fd, "image_fd", &call->options.image_fd) < 0 ||
 	    path_bytes(g.private_dir, "private_dir", &call->private_dir) < 0 ||
 	    path_bytes(g.code_dir, "code_dir", &call->code_dir) < 0 || parse_paths(call, &g) < 0 ||
 	    parse_progress(call, g.progress) < 0)

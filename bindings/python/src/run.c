@@ -197,6 +197,20 @@ static PyObject *run_fileno(PyObject *object, PyObject *unused)
 	return PyLong_FromLong(fd);
 }
 
+static PyObject *run_channel(PyObject *object, PyObject *unused)
+{
+	struct run_object *self = (struct run_object *)object;
+	struct cordon_run *run = run_enter(self);
+	int fd;
+
+	(void)unused;
+	if (!run)
+		return NULL;
+	fd = cordon_run_channel(run);
+	run_leave(self);
+	return PyLong_FromLong(fd);
+}
+
 static PyObject *run_published(PyObject *object, PyObject *unused)
 {
 	struct run_object *self = (struct run_object *)object;
@@ -355,6 +369,8 @@ static PyMethodDef run_methods[] = {
 	  "end(signal=SIGTERM): asks the command to end; after the grace the tree is ended." },
 	{ "cancel", run_cancel, METH_NOARGS, "cancel(): ends the whole tree." },
 	{ "resize", run_resize, METH_VARARGS, "resize(rows, cols): of the command's terminal." },
+	{ "channel", run_channel, METH_NOARGS,
+	  "channel(): this end of the channel, -1: none. The run closes it." },
 	{ "published", run_published, METH_NOARGS,
 	  "published(): list of (address, protocol, host_port, port)." },
 	{ "notes", run_notes, METH_NOARGS, "notes(): remarks worth showing to a person." },

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interpreters with state, for programs with an event loop. The loop watches the descriptors; no
+thread waits."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import time
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union, cast
+
+from . import _arguments
+from ._aio import AsyncSandbox
+from ._aio_wait import Slot, in_thread, slot
+from ._code import Content
+from ._errors import UsageError
+from ._execution import Execution
+from ._interpreter import MAX_OUTPUT, InterpreterFront, check_timeout
+from ._job import Callback, StrPath
+from ._live import GRACE_SECONDS, Live, Task
+from ._policy import Config
+from ._sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import InterpreterSettings
+
+
+class AsyncInterpreter(InterpreterFront):
+    """The same as Interpreter for asyncio: ``execute``, ``set_vars``, ``get_var``, ``restart``, ``start``
+    and ``close`` are coroutines, and callbacks may be. Cancelling a task interrupts its code before the
+    cancellation goes on; the state is kept."""
+
+    def __init__(
+        self,
+        language: str = "python",
+        config: Config = None,
+        *,
+        sandbox: "Union[AsyncSandbox, Sandbox, None]" = None,
+        cwd: Optional[StrPath] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+        **settings: "Unpack[InterpreterSettings]",
+    ) -> None:
+        if sandbox is not None and (config is not None or settings):
+            raise UsageError("settings belong to the sandbox", hint="give either sandbox= or settings")
+        owned = sandbox is None
+        if sandbox is None:
+            sandbox = AsyncSandbox(config, **cast(Dict[str, Any], settings))
+        self._set_up(language, sandbox, owned, cwd, max_output, grace)
+        self._turns: Optional[asyncio.Lock] = None
+        self._slot: Optional[Slot] = None
+
+    async def __aenter__(self) -> "AsyncInterpreter":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def execute(
+        self,
+        code: Content,
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off; see Interpreter.execute()."""
+        payload, seconds = self._kind.code(code), check_timeout(timeout)
+        _arguments.callback("on_stdout", on_stdout)
+        _arguments.callback("on_stderr", on_stderr)
+        later: List[Any] = []
+        callbacks = {"stdout": _collecting(on_stdout, later), "stderr": _collecting(on_stderr, later)}
+        async with self._turn():
+            live = await self._ready()
+            task = self._new_task("exec", seconds, callbacks)
+            await self._do(live, task, payload, later)
+            return self._executed(live, task)
+
+    async def set_vars(self, variables: Mapping[str, Any]) -> None:
+        """Sets variables; see Interpreter.set_vars()."""
+        payload = self._kind.variables(variables)
+        async with self._turn():
+            await self._ask("set", payload)
+
+    async def get_var(self, name: str) -> Any:
+        """The value of a variable; see Interpreter.get_var()."""
+        payload = _arguments.text("name", name).encode()
+        async with self._turn():
+            return await self._ask("get", payload)
+
+    async def restart(self) -> None:
+        """Ends the interpreter with everything it has started, and starts a fresh one."""
+        async with self._turn():
+            self._check_open()
+            await self._drop()
+            self._reason = ""
+            await self._ready()
+
+    async def start(self) -> "AsyncInterpreter":
+        """Starts it now instead of at the first call. Never needed."""
+        async with self._turn():
+            await self._ready()
+        return self
+
+    async def close(self) -> None:
+        """Ends it, even if code runs."""
+        self._is_closed = True
+        live = self._live
+        if live is not None:
+            live.doom("it was closed")
+        async with self._turn():
+            await self._drop()
+        if self._owns_sandbox:
+            await cast(AsyncSandbox, self._sandbox).close()
+
+    # --- behind it -------------------------------------------------------------------------------
+
+    def _turn(self) -> asyncio.Lock:
+        """First come, first served. Made late: it belongs to the loop that is running."""
+        if self._turns is None:
+            self._turns = asyncio.Lock()
+        return self._turns
+
+    async def _drop(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            await in_thread(live.close)
+        if self._slot is not None:
+            self._slot.release()
+            self._slot = None
+
+    async def _ready(self) -> Live:
+        self._check_open()
+        live = self._live
+        if live is not None and not live.is_over:
+            return live
+        await self._drop()
+        room = slot(has_pipes=True)
+        await room.acquire()
+        try:
+            fresh = await in_thread(self._make, undo=Live.close)
+            try:
+                await self._wait(fresh)
+                self._greeted(fresh)
+            except BaseException:
+                fresh.close()
+                raise
+        except BaseException:
+            room.release()
+            raise
+        self._slot = room
+        return fresh
+
+    async def _ask(self, kind: str, payload: bytes) -> Any:
+        live = await self._ready()
+        task = self._new_task(kind, 60.0, {})
+        await self._do(live, task, payload)
+        return self._answered(live, task)
+
+    async def _do(
+        self, live: Live, task: Task, payload: bytes, later: Optional[List[Any]] = None
+    ) -> None:
+        pause = live.quiet_at - time.monotonic()
+        if pause > 0:
+            await asyncio.sleep(pause)
+        live.begin(task, payload)
+        try:
+            await self._wait(live, later)
+        except BaseException:
+            live.stop(task)
+            try:
+                await self._wait(live)
+                await self._sync(live)
+            except BaseException:
+                live.close()  # a second cancellation
+            live.task = None
+            raise
+        await self._sync(live)
+
+    async def _sync(self, live: Live) -> None:
+        task, live.task = live.task, None
+        if live.begin_sync() is not None:
+            await self._wait(live)
+        live.task = task
+
+    @staticmethod
+    async def _wait(live: Live, later: Optional[List[Any]] = None) -> None:
+        loop = asyncio.get_running_loop()
+        event = asyncio.Event()
+        known: Dict[int, int] = {}
+        try:
+            while not live.is_done:
+                wanted = dict(live.waits())
+                if wanted != known:
+                    _forget(loop, known)
+                    known = wanted
+                    for fd, events in known.items():
+                        loop.add_reader(fd, event.set)
+                        if events & select.POLLOUT:
+                            loop.add_writer(fd, event.set)
+                moment = live.next_time()
+                timer = None
+                if moment is not None:
+                    timer = loop.call_later(max(0.0, moment - time.monotonic()) + 0.001, event.set)
+                try:
+                    await event.wait()
+                finally:
+                    if timer is not None:
+                        timer.cancel()
+                event.clear()
+                if live.is_over:
+                    break
+                before = known
+                live.step()
+                if live.is_over:
+                    known = {}
+                    _forget(loop, before)  # the descriptors are closed; their numbers may be used again
+                while later:
+                    await later.pop(0)
+        finally:
+            _forget(loop, known)
+
+
+def _forget(loop: asyncio.AbstractEventLoop, known: Mapping[int, int]) -> None:
+    for fd, events in known.items():
+        loop.remove_reader(fd)
+        if events & select.POLLOUT:
+            loop.remove_writer(fd)
+
+
+def _collecting(callback: Optional[Callback], later: List[Any]) -> Optional[Callback]:
+    """A callback that may be a coroutine function: what it gives is awaited between two steps."""
+    if callback is None:
+        return None
+
+    def call(data: bytes) -> None:
+        got = callback(data)
+        if asyncio.iscoroutine(got):
+            later.append(got)
+
+    return call

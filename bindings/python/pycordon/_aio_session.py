@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions for programs with an event loop: the session's one descriptor is registered there while
+something is awaited, no thread waits."""
+
+from __future__ import annotations
+
+import asyncio
+import signal as signals
+from typing import (
+    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, TypeVar, Union, cast,
+)  # fmt: skip
+
+from . import _fileops
+from ._aio_files import AsyncFiles
+from ._aio_wait import in_thread
+from ._job import Command, RunArguments, Stdin, StrPath
+from ._policy import Config
+from ._result import Published, Result
+from ._session import SessionCommand, SessionCore
+
+if TYPE_CHECKING:
+    import os
+
+    from typing_extensions import Unpack
+
+    from ._fileops import Op
+    from ._types import Orphans, SandboxSettings
+
+T = TypeVar("T")
+
+
+class _Waiters:
+    """Those who wait for a command of one session, in one event loop."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._core = core
+        self._waiting: "Set[Tuple[SessionCommand, asyncio.Future[None]]]" = set()
+        self._fd = core.native.fileno()
+
+    def _look(self) -> None:
+        failed: Optional[BaseException] = None
+        try:
+            self._core.process()
+        except Exception as error:  # whatever it is, those who wait have to hear of it
+            failed = error
+        for command, future in list(self._waiting):
+            if future.done():
+                continue
+            if failed is not None:
+                future.set_exception(failed)
+            elif self._core.closed or command._native.result() is not None:
+                future.set_result(None)
+
+    async def wait(self, command: SessionCommand) -> Result:
+        """The result. A cancelled task takes the command with it."""
+        loop = asyncio.get_running_loop()
+        entry = (command, loop.create_future())
+        if not self._waiting:
+            loop.add_reader(self._fd, self._look)
+        self._waiting.add(entry)
+        try:
+            self._look()
+            await entry[1]
+        except asyncio.CancelledError:
+            if not self._core.closed:
+                command.kill()
+            raise
+        finally:
+            self._waiting.discard(entry)
+            if not self._waiting:
+                loop.remove_reader(self._fd)
+        result = command.take()
+        if result is None:
+            self._core.check_open()
+        assert result is not None
+        return result
+
+    def wake(self) -> None:
+        """The session was closed."""
+        for _, future in list(self._waiting):
+            if not future.done():
+                future.set_result(None)
+
+
+class AsyncSessionFiles(AsyncFiles):
+    """The files of an AsyncSession; see Files."""
+
+    def __init__(self, core: SessionCore, waiters: _Waiters) -> None:
+        self._engine = cast(Any, core)  # of which only writable_paths() is used
+        self._core = core
+        self._waiters = waiters
+
+    async def _do(self, op: "Op[T]") -> T:
+        if op.count == 0:
+            return op.finish([])
+        with _fileops.memory_file() as fd:
+            result = await self._waiters.wait(self._core.start_files(op, fd))
+            answers = _fileops.answers_of(result, fd, op.count)
+        return op.finish(answers)
+
+
+class AsyncSession:
+    """The same as Session, as coroutines. Used within one event loop; start with ``async with`` or
+    start()."""
+
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        workdir: Union[str, "os.PathLike[str]", None] = None,
+        env: Optional[Mapping[str, str]] = None,
+        program: Optional[StrPath] = None,
+        **settings: "Unpack[SandboxSettings]",
+    ) -> None:
+        self._core = SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings))
+        self._waiters = _Waiters(self._core)
+        self.files = AsyncSessionFiles(self._core, self._waiters)
+
+    async def __aenter__(self) -> "AsyncSession":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._core.closed
+
+    async def exec(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: "Orphans" = "keep",
+        check: bool = False,
+    ) -> Result:
+        """Runs a command; see Session.exec(). A cancelled task ends it."""
+        args = RunArguments(
+            cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+            max_output=max_output, merge=merge, orphans=orphans,
+        )  # fmt: skip
+        result = await self._waiters.wait(self._core.start(args))
+        return result.raise_for_status() if check else result
+
+    async def put(self, host_path: StrPath, path: StrPath) -> None:
+        """Copies a file of the host into the session."""
+        await self.files.put(host_path, path)
+
+    async def get(self, path: StrPath, host_path: StrPath) -> None:
+        """Copies a file of the session to the host."""
+        await self.files.get(path, host_path)
+
+    async def ls(self, path: StrPath = ".") -> List[_fileops.FileInfo]:
+        """What is in a directory."""
+        return await self.files.list(path)
+
+    async def pause(self) -> None:
+        """Stops every process of the session."""
+        self._core.order("pause")
+
+    async def resume(self) -> None:
+        """Lets them go on."""
+        self._core.order("resume")
+
+    async def usage(self) -> Dict[str, Any]:
+        """What the session uses now; see Session.usage()."""
+        return cast(Dict[str, Any], await in_thread(lambda: self._core.order("usage")))
+
+    def published(self) -> Tuple[Published, ...]:
+        """Ports inside that the host can reach (``net_publish``)."""
+        return self._core.published()
+
+    async def stop(self) -> Optional[Dict[str, Any]]:
+        """Ends the session in order; its receipt."""
+        await in_thread(lambda: self._core.close(signals.SIGTERM))
+        self._waiters.wake()
+        return self._core.receipt()
+
+    async def close(self) -> None:
+        """Ends the session at once."""
+        await in_thread(self._core.close)
+        self._waiters.wake()

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Interpreters with state, for programs that wait in the caller's thread.
+
+Such a thing is called a kernel where notebooks are. Here that word means Linux.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Deque, Dict, Mapping, Optional, cast
+
+from . import _arguments
+from ._code import Content
+from ._errors import ClosedError, SetupError, StateError, UsageError
+from ._execution import Execution
+from ._interpreters import find_kind
+from ._job import Callback, RunArguments, StrPath
+from ._live import GRACE_SECONDS, Live, Task, make_execution
+from ._policy import Config
+from ._sandbox import Sandbox
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._front import Front
+    from ._types import InterpreterSettings
+
+#: Bytes of each stream that an Execution keeps, and of what it displays.
+MAX_OUTPUT = 64 << 20
+
+
+class Turns:
+    """First come, first served; a plain lock promises no order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._waiting: "Deque[threading.Lock]" = deque()
+        self._is_taken = False
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._is_taken:
+                self._is_taken = True
+                return
+            mine = threading.Lock()
+            mine.acquire()
+            self._waiting.append(mine)
+        try:
+            mine.acquire()
+        except BaseException:
+            with self._lock:
+                if mine in self._waiting:
+                    self._waiting.remove(mine)
+                    raise
+            self.__exit__()  # it had just become ours
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        with self._lock:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._is_taken = False
+
+
+class InterpreterFront:
+    """What Interpreter and AsyncInterpreter have in common."""
+
+    _sandbox: "Front"
+
+    def _set_up(
+        self, language: str, sandbox: "Front", owns: bool, cwd: Optional[StrPath],
+        max_output: int, grace: float,
+    ) -> None:  # fmt: skip
+        self._kind = find_kind(language)
+        self._sandbox = sandbox
+        self._owns_sandbox = owns
+        self._cwd = cwd
+        self._limit = _arguments.whole("max_output", max_output, 1 << 16, 1 << 40)
+        if isinstance(grace, bool) or not isinstance(grace, (int, float)) or not 0 < grace < 1e6:
+            raise UsageError(f"grace: {grace!r:.40} is no number of seconds")
+        self._grace = float(grace)
+        self._live: Optional[Live] = None
+        self._count = 0
+        self._reason = ""  # why the last one ended, until the next execution tells
+        self._is_closed = False
+        self._is_starting = False
+
+    @property
+    def language(self) -> str:
+        """The language of its code."""
+        return self._kind.name
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._is_closed
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._kind.name}{' closed' if self._is_closed else ''}>"
+
+    def interrupt(self) -> bool:
+        """Interrupts the code that runs now, as Ctrl-C does; what it has done so far is kept. False:
+        nothing runs. Any thread may call it."""
+        live = self._live
+        task = None if live is None else live.task
+        if live is None or task is None or task.kind != "exec" or live.is_done:
+            return False
+        live.interrupt()
+        return True
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ClosedError("the interpreter is closed")
+
+    def _make(self) -> Live:
+        """A fresh interpreter, which has begun to start."""
+        live = Live(self._kind, self._limit, self._grace)
+        args = RunArguments(self._kind.argv(), cwd=self._cwd)
+        live.start(self._sandbox._engine, args)
+        return live
+
+    def _greeted(self, live: Live) -> None:
+        """It has started, or failed to."""
+        task = live.task
+        assert task is not None
+        if task.answer is None:
+            why, said = live.why(), bytes(task.output["stderr"]).decode("utf-8", "replace").strip()
+            live.close()
+            raise SetupError(
+                f"the {self._kind.name} interpreter did not start: {why}",
+                hint=said.splitlines()[-1][:200] if said else None,
+            )
+        live.task = None
+        self._live, self._count = live, 0
+
+    def _new_task(
+        self, kind: str, timeout: Optional[float], callbacks: Dict[str, Optional[Callback]]
+    ) -> Task:
+        return Task(kind, timeout, callbacks, self._limit)
+
+    def _executed(self, live: Live, task: Task) -> Execution:
+        """The account, once the code has ended."""
+        self._count += 1
+        restarted, self._reason = self._reason, ""
+        execution = make_execution(live, task, restarted, self._count)
+        if execution.ended:
+            self._reason = execution.reason
+        live.task = None
+        if task.failed is not None:
+            raise task.failed
+        return execution
+
+    def _answered(self, live: Live, task: Task) -> Any:
+        """The value that a request other than code gives."""
+        answer, live.task = task.answer, None
+        if answer is None:
+            self._reason = live.why()
+            raise StateError(self._reason, hint="the next call starts a fresh one")
+        if answer.type == "refused":
+            name, value = (part.decode("utf-8", "replace") for part in answer.parts)
+            raise (KeyError(value) if name in ("KeyError", "NameError") else UsageError(f"{name}: {value}"))
+        kind = answer.fields.get("kind")
+        if kind == "none" or not answer.parts:
+            return None
+        if kind == "bytes":
+            return answer.parts[0]
+        if kind == "text":
+            return answer.parts[0].decode("utf-8", "surrogateescape")
+        try:
+            return json.loads(answer.parts[0])
+        except (ValueError, RecursionError):
+            raise UsageError("the value is no JSON") from None
+
+
+def check_timeout(timeout: Optional[float]) -> Optional[float]:
+    """Seconds, or None."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not timeout >= 0:
+        raise UsageError(f"timeout: {timeout!r:.40} is no number of seconds")
+    return float(timeout)
+
+
+class Interpreter(InterpreterFront):
+    """An interpreter in a sandbox that keeps its state from one ``execute()`` to the next.
+
+    >>> with Interpreter("python") as python:
+    ...     python.execute("x = 20")
+    ...     python.execute("x + 1").text
+    '21'
+
+    ``sandbox``: one that exists, whose files and rights it has. Otherwise it has one of its own, made
+    with the settings of a Sandbox and closed with it. ``grace``: seconds for code to end after an
+    interrupt, before the interpreter is ended. ``max_output``: bytes of each stream, and of all that
+    is displayed, in one execution. Any thread may use it; executions happen in the order of calls.
+    """
+
+    def __init__(
+        self,
+        language: str = "python",
+        config: Config = None,
+        *,
+        sandbox: Optional[Sandbox] = None,
+        cwd: Optional[StrPath] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+        **settings: "Unpack[InterpreterSettings]",
+    ) -> None:
+        if sandbox is not None and (config is not None or settings):
+            raise UsageError("settings belong to the sandbox", hint="give either sandbox= or settings")
+        owned = sandbox is None
+        if sandbox is None:
+            sandbox = Sandbox(config, **cast(Dict[str, Any], settings))
+        self._set_up(language, sandbox, owned, cwd, max_output, grace)
+        self._turns = Turns()
+
+    def __enter__(self) -> "Interpreter":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def execute(
+        self,
+        code: Content,
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off, and waits for its end.
+
+        ``timeout``: seconds until it is interrupted; if that does not help, the interpreter is ended
+        and the next call starts a fresh one. ``on_stdout`` and ``on_stderr`` get bytes as they come.
+        """
+        payload, seconds = self._kind.code(code), check_timeout(timeout)
+        _arguments.callback("on_stdout", on_stdout)
+        _arguments.callback("on_stderr", on_stderr)
+        with self._turns:
+            live = self._ready()
+            task = self._new_task("exec", seconds, {"stdout": on_stdout, "stderr": on_stderr})
+            self._do(live, task, payload)
+            return self._executed(live, task)
+
+    def set_vars(self, variables: Mapping[str, Any]) -> None:
+        """Sets variables: what JSON can say; in Python bytes, too; in bash words and lists of them."""
+        payload = self._kind.variables(variables)
+        with self._turns:
+            self._ask("set", payload)
+
+    def get_var(self, name: str) -> Any:
+        """The value of a variable, if JSON can say it (Python: or bytes; bash: the text). KeyError:
+        there is none."""
+        payload = _arguments.text("name", name).encode()
+        with self._turns:
+            return self._ask("get", payload)
+
+    def restart(self) -> None:
+        """Ends the interpreter with everything it has started, and starts a fresh one."""
+        with self._turns:
+            self._check_open()
+            self._drop()
+            self._reason = ""
+            self._ready()
+
+    def start(self) -> "Interpreter":
+        """Starts it now instead of at the first call. Never needed."""
+        with self._turns:
+            self._ready()
+        return self
+
+    def close(self) -> None:
+        """Ends it, even if code runs."""
+        self._is_closed = True
+        live = self._live
+        if live is not None:
+            live.doom("it was closed")
+        with self._turns:
+            self._drop()
+        if self._owns_sandbox:
+            cast(Sandbox, self._sandbox).close()
+
+    # --- behind it -------------------------------------------------------------------------------
+
+    def _drop(self) -> None:
+        live, self._live = self._live, None
+        if live is not None:
+            live.close()
+
+    def _ready(self) -> Live:
+        """An interpreter that waits for a request."""
+        self._check_open()
+        live = self._live
+        if live is not None and not live.is_over:
+            return live
+        self._drop()
+        live = self._make()
+        try:
+            self._wait(live)
+            self._greeted(live)
+        except BaseException:
+            live.close()
+            raise
+        return live
+
+    def _ask(self, kind: str, payload: bytes) -> Any:
+        live = self._ready()
+        task = self._new_task(kind, 60.0, {})
+        self._do(live, task, payload)
+        return self._answered(live, task)
+
+    def _do(self, live: Live, task: Task, payload: bytes) -> None:
+        pause = live.quiet_at - time.monotonic()
+        if pause > 0:
+            time.sleep(pause)
+        live.begin(task, payload)
+        try:
+            self._wait(live)
+        except BaseException:
+            # Ctrl-C in the host is one for the code, too.
+            live.stop(task)
+            self._wait(live)
+            live.task = None
+            self._sync(live)
+            raise
+        self._sync(live)
+
+    def _sync(self, live: Live) -> None:
+        task, live.task = live.task, None
+        if live.begin_sync() is not None:
+            self._wait(live)
+        live.task = task
+
+    @staticmethod
+    def _wait(live: Live) -> None:
+        look = select.poll()
+        known: Dict[int, int] = {}
+        while not live.is_done:
+            wanted = dict(live.waits())
+            if wanted != known:
+                for fd in known:
+                    look.unregister(fd)
+                for fd, events in wanted.items():
+                    look.register(fd, events)
+                known = wanted
+            moment = live.next_time()
+            left = None if moment is None else max(0.0, (moment - time.monotonic()) * 1000) + 1
+            look.poll(left)
+            live.step()
+

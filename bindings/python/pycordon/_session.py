@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions: several commands in one sandbox, which lives as long as its object."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal as signals
+from typing import (
+    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, TypeVar, Union, cast,
+)  # fmt: skip
+
+from . import _arguments, _cordon, _fileops, _keys
+from ._errors import ClosedError, make_error, raise_native
+from ._files import Files
+from ._front import Front
+from ._hints import in_python
+from ._job import Command, RunArguments, Stdin, StrPath
+from ._native import launcher
+from ._policy import Config
+from ._result import Published, Result, from_receipt
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._fileops import Op
+    from ._policy import Policy
+    from ._types import Orphans, SandboxSettings
+
+T = TypeVar("T")
+_FILES_MS = 300_000
+
+
+def _limit(key: str, name: str, value: Any, scale: int) -> int:
+    """A limit of one command as a number, checked as the policy's own; 0: none."""
+    number = _keys.magnitude(key, _keys.value_for(key, name, value))
+    return 0 if number is None or math.isinf(number) else max(1, int(number * scale))
+
+
+def argv_of(cmd: Command, shell: Optional[str]) -> List[str]:
+    """A string is run by a shell, a sequence is the program and its arguments."""
+    if isinstance(cmd, str):
+        return [shell or "/bin/sh", "-c", cmd]
+    return [os.fsdecode(word) for word in cmd]
+
+
+def result_of(raw: Dict[str, Any], merged: bool, policy: "Policy", is_closed: bool) -> Result:
+    """The result of a command, or the error if a protection failed."""
+    if is_closed and raw["kind"] in ("cancelled", "sandbox_error"):
+        raise ClosedError("the session was closed while the command ran")
+    if raw["kind"] == "sandbox_error":
+        error = raw.get("error") or {}
+        raise make_error(
+            error.get("code") or "setup",
+            error.get("message") or "the sandbox failed",
+            error.get("hint"),
+            error.get("stage") or "outside",
+            error.get("errno") or 0,
+        )
+    return from_receipt(raw, merged, (), policy)
+
+
+class SessionCommand:
+    """A command that runs in a session. It ends with this object, unless it was waited for."""
+
+    def __init__(self, core: "SessionCore", native: _cordon.Command, merged: bool) -> None:
+        self._core = core
+        self._native = native
+        self._merged = merged
+        self._result: Optional[Result] = None
+
+    def take(self) -> Optional[Result]:
+        """Its result; None while it runs."""
+        if self._result is None:
+            raw = self._native.result()
+            if raw is not None:
+                self._result = result_of(raw, self._merged, self._core.policy, self._core.closed)
+        return self._result
+
+    @property
+    def running(self) -> bool:
+        """Whether it has no result yet, as far as that was noticed."""
+        self._core.process()
+        return self._native.result() is None
+
+    def wait(self, timeout: Optional[float] = None) -> Optional[Result]:
+        """Waits for its result; None if ``timeout`` seconds were not enough."""
+        try:
+            self._native.wait(-1.0 if timeout is None else float(timeout))
+        except _cordon.Error as error:
+            raise_native(error)
+        return self.take()
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to its process group."""
+        try:
+            self._native.signal(number)
+        except _cordon.Error as error:
+            raise_native(error)
+
+    def kill(self) -> None:
+        """Ends it and what it started."""
+        try:
+            self._native.end()
+        except _cordon.Error as error:
+            raise_native(error)
+
+
+class SessionCore:
+    """A session without the waiting: Session and AsyncSession each own one."""
+
+    def __init__(
+        self,
+        config: Config,
+        workdir: Union[str, "os.PathLike[str]", None],
+        env: Optional[Mapping[str, str]],
+        program: Optional[StrPath],
+        settings: Dict[str, Any],
+    ) -> None:
+        front = Front(config, workdir=workdir, persist=False, env=env, **settings)
+        engine = front._engine
+        self.policy: "Policy" = engine.settings.policy
+        self.writable_paths = engine.writable_paths
+        options = engine.settings.launch_options()
+        for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
+            if key in self.policy.unlimited:
+                options[option] = -1
+        argv = [os.fspath(program) if program is not None else "/bin/sh"]
+        try:
+            self.native = launcher().session(engine.policies.native(self.policy), argv, **options)
+        except _cordon.Error as error:
+            raise_native(error)
+        self.closed = False
+
+    def check_open(self) -> None:
+        """ClosedError after close()."""
+        if self.closed:
+            raise ClosedError("the session is closed")
+
+    def process(self) -> None:
+        """Handles what happened."""
+        if self.closed:
+            return
+        try:
+            self.native.process()
+        except _cordon.Error as error:
+            raise_native(error)
+
+    def start(self, args: RunArguments) -> SessionCommand:
+        """Starts a command."""
+        self.check_open()
+        options: Dict[str, Any] = {"stdin": args.stdin_for_library()}
+        if args.timeout is not None:
+            options["wall_ms"] = _limit("limits.wall", "timeout", args.timeout, 1000)
+        if args.max_output is not None:
+            options["output_bytes"] = _limit("limits.output", "max_output", args.max_output, 1)
+        if args.env:
+            options["env"] = _arguments.variables("env", args.env)
+        if args.cwd is not None:
+            options["cwd"] = os.fspath(args.cwd)
+        options["stderr"] = "join" if args.merge else "capture"
+        options["keep"] = args.orphans == "keep"
+        return self.exec(argv_of(args.cmd, args.shell), args.merge, **options)
+
+    def exec(self, argv: List[str], merged: bool = False, **options: Any) -> SessionCommand:
+        """The same, as the library takes it."""
+        self.check_open()
+        try:
+            return SessionCommand(self, self.native.exec(argv, **options), merged)
+        except _cordon.Error as error:
+            raise_native(error)
+
+    def start_files(self, op: "Op[Any]", fd: int) -> SessionCommand:
+        """Starts the file server for one operation; its answers go to ``fd``."""
+        return self.exec(["files"], files=True, stdin=op.request, stdout=fd, wall_ms=_FILES_MS)
+
+    def order(self, name: str) -> Any:
+        """pause, resume or usage."""
+        self.check_open()
+        try:
+            return getattr(self.native, name)()
+        except _cordon.Error as error:
+            raise_native(error)
+
+    def close(self, signal: int = 0) -> None:
+        """Ends the session."""
+        if not self.closed:
+            self.closed = True
+            try:
+                self.native.close(signal)
+            except _cordon.Error as error:
+                raise_native(error)
+
+    def published(self) -> Tuple[Published, ...]:
+        """Ports inside that the host can reach (``net_publish``)."""
+        self.check_open()
+        return tuple(Published(a, p, h, i) for a, p, h, i in self.native.published())
+
+    def notes(self) -> Tuple[str, ...]:
+        """Remarks worth showing to a person."""
+        self.check_open()
+        return tuple(in_python(note) or "" for note in self.native.notes())
+
+    def receipt(self) -> Optional[Dict[str, Any]]:
+        """The account of the session as a whole; None while it goes on."""
+        return self.native.result()
+
+
+class SessionFiles(Files):
+    """The files of a session, with the rights of a command; see Files."""
+
+    def __init__(self, core: SessionCore) -> None:
+        self._engine = cast(Any, core)  # of which only writable_paths() is used
+        self._core = core
+
+    def _do(self, op: "Op[T]") -> T:
+        if op.count == 0:
+            return op.finish([])
+        with _fileops.memory_file() as fd:
+            result = self._core.start_files(op, fd).wait()
+            assert result is not None
+            answers = _fileops.answers_of(result, fd, op.count)
+        return op.finish(answers)
+
+
+class Session:
+    """Several commands in one sandbox: they share files, processes and network, so one can start a
+    server and the next connect to it.
+
+    ``config``, ``workdir``, ``env`` and ``settings`` are those of Sandbox, and hold for the session
+    as a whole: ``max_execution_seconds`` is how long it may live (default: no limit), reaching the
+    limit of memory, disk or CPU time ends it. ``program``: its installation can be used by commands.
+
+    It starts at once, and ends with close(), with this object or with this process. All commands are
+    one guest. It can be used by any number of threads, and as a context manager.
+    """
+
+    def __init__(
+        self,
+        config: Config = None,
+        *,
+        workdir: Union[str, "os.PathLike[str]", None] = None,
+        env: Optional[Mapping[str, str]] = None,
+        program: Optional[StrPath] = None,
+        **settings: "Unpack[SandboxSettings]",
+    ) -> None:
+        self._core = SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings))
+        self.files = SessionFiles(self._core)
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() was called."""
+        return self._core.closed
+
+    def start(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: "Orphans" = "keep",
+    ) -> SessionCommand:
+        """Starts a command and does not wait for it. The arguments are those of exec()."""
+        return self._core.start(
+            RunArguments(
+                cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+                max_output=max_output, merge=merge, orphans=orphans,
+            )
+        )  # fmt: skip
+
+    def exec(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: "Orphans" = "keep",
+        check: bool = False,
+    ) -> Result:
+        """Runs a command and waits for its end. A string is run by a shell, a sequence is the program
+        and its arguments; it is looked for in the PATH inside. ``cwd`` is a directory inside.
+        ``timeout`` ends this command alone. ``orphans``: what it leaves running goes on in the
+        session ("keep"), or ends with it ("kill"). ``check``: RunError unless it succeeds."""
+        command = self.start(
+            cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+            max_output=max_output, merge=merge, orphans=orphans,
+        )  # fmt: skip
+        result = command.wait()
+        assert result is not None
+        return result.raise_for_status() if check else result
+
+    def put(self, host_path: StrPath, path: StrPath) -> None:
+        """Copies a file of the host into the session."""
+        self.files.put(host_path, path)
+
+    def get(self, path: StrPath, host_path: StrPath) -> None:
+        """Copies a file of the session to the host."""
+        self.files.get(path, host_path)
+
+    def ls(self, path: StrPath = ".") -> List[_fileops.FileInfo]:
+        """What is in a directory."""
+        return self.files.list(path)
+
+    def pause(self) -> None:
+        """Stops every process of the session. No command can be started until resume()."""
+        self._core.order("pause")
+
+    def resume(self) -> None:
+        """Lets them go on."""
+        self._core.order("resume")
+
+    def usage(self) -> Dict[str, Any]:
+        """What the session uses now: memory_bytes, tasks, cpu_ms, uptime_ms, commands, paused."""
+        return cast(Dict[str, Any], self._core.order("usage"))
+
+    def published(self) -> Tuple[Published, ...]:
+        """Ports inside that the host can reach (``net_publish``)."""
+        return self._core.published()
+
+    def stop(self) -> Optional[Dict[str, Any]]:
+        """Ends the session: SIGTERM, and SIGKILL when the grace is over. Its receipt."""
+        self._core.close(signals.SIGTERM)
+        return self._core.receipt()
+
+    def close(self) -> None:
+        """Ends the session at once. Later calls raise ClosedError; closing twice is fine."""
+        self._core.close()
