@@ -138,6 +138,8 @@ struct cordon_run_options {
 	int channel;
 	/* Set by cordon_session_start() (session.h). Leave it 0. */
 	int session;
+	/* 1: the run is started ahead, for a user to come: cordon_run_is_as_new(). */
+	int ahead;
 };
 
 #define CORDON_CODE_DIR "/run/cordon"
@@ -288,6 +290,13 @@ int cordon_run_fd(const struct cordon_run *run);
  * hold a copy of its end, for a start at a lower level; cordon_run_process() lets go of it, so call
  * that before the first bytes are read. */
 int cordon_run_channel(const struct cordon_run *run);
+
+/** For a run that was started with `ahead`: 1 = it goes on, and one that the
+ * calling thread started now would inherit the same: ids, capabilities, filters, limits, umask,
+ * scheduling, control group, namespaces, Landlock domain. 0 = not so, or it cannot be told (level
+ * landlock); then start another one. It says nothing about files that the host has put in the place
+ * of others. */
+int cordon_run_is_as_new(const struct cordon_run *run);
 
 /** What the run publishes: *ret_n entries, which live as long as the run. Known as soon as it is
  * started; the host's ports are open by then, also those that were picked (HOSTPORT 0). */

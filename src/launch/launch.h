@@ -303,6 +303,7 @@ struct cordon_run {
 	const struct cordon_policy *retry_policy; /* NULL = no second try */
 	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;
+	struct caller_state *caller; /* that it was started in, `ahead`; NULL = not known */
 	struct cordon_run_options options;
 	const char **notes;
 	struct cordon_denial *denials; /* of the result */
@@ -322,6 +323,11 @@ void run_add_note(struct cordon_run *run, const char *note);
 
 /* Takes the master of the command's terminal, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
+
+/* ahead.c: with the option `ahead`, takes down the state in which the run is started. */
+void ahead_begin(struct cordon_run *run);
+void ahead_made(struct cordon_run *run);
+void ahead_forget(struct cordon_run *run);
 
 /* channel.c */
 /* Makes the channel if the options ask for one and there is none yet. */

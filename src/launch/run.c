@@ -521,6 +521,7 @@ void cordon_run_free(struct cordon_run *run)
 		close(run->epoll_fd);
 	plan_free(run->plan);
 	cordon_policy_free(run->policy_copy);
+	free(run->caller);
 	arena_done(&run->arena);
 	pthread_mutex_destroy(&run->lock);
 	pool = run->pool;

@@ -527,6 +527,7 @@ static int overlay_is_refused(const struct cordon_run *run)
 static int start_again_at(struct cordon_run *run, int level)
 {
 	undo_start(run);
+	ahead_forget(run); /* of the init that is gone */
 	run->reported = run->init_gone = 0;
 	memset(&run->report, 0, sizeof(run->report));
 	return start_at(run, run->retry_policy, level, &run->error);
@@ -662,8 +663,11 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	run->in.pipe_fd = run->in.peer_fd = run->in.unread_fd = -1;
 	run->out = run->err = run->in;
 	r = copy_options(run, options, err);
-	if (r == 0)
+	if (r == 0) {
+		ahead_begin(run);
 		r = start(run, policy, err);
+		ahead_made(run);
+	}
 	parked_done(launcher, &run->parked);
 	if (r < 0) {
 		run->over = 1;

@@ -7,11 +7,15 @@ import asyncio
 from typing import TYPE_CHECKING, AsyncIterator, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from . import _cordon
+from ._ahead import Ahead, Wanted, adopt, wanted
 from ._aio import AsyncSandbox
+from ._aio_interpreter import AsyncInterpreter
 from ._aio_wait import in_thread, slot, wait_for
 from ._engine import Engine
 from ._errors import ClosedError, CordonError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
+from ._interpreter import MAX_OUTPUT
+from ._live import GRACE_SECONDS
 from ._policy import Config
 from ._pool import AHEAD, Inputs, Items, Progress, pool_settings
 
@@ -45,15 +49,18 @@ class AsyncPool(AsyncSandbox):
         workers: Optional[int] = None,
         parked: Optional[int] = None,
         preload: Union[str, Sequence[str], None] = None,
+        interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
+        counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
             preload=preload, **settings,
         )  # fmt: skip
+        self._engine.ahead = Ahead(self._engine, counts)
 
     @classmethod
     def _beside(cls, engine: Engine, workers: int) -> "AsyncPool":
@@ -74,9 +81,25 @@ class AsyncPool(AsyncSandbox):
             await in_thread(self._engine.parked.open)
             if self._engine.warm is not None:
                 await in_thread(self._engine.warm.start)
+            assert self._engine.ahead is not None
+            self._engine.ahead.start()
         except _cordon.Error as error:
             raise_native(error)
         return self
+
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> AsyncInterpreter:
+        """An interpreter with state, in a sandbox of its own: one that waits, if the pool was made with
+        ``interpreters``, else a new one. Close it; the pool ends those that are left."""
+        self._engine.check_open()
+        made = AsyncInterpreter(language, sandbox=self, max_output=max_output, grace=grace)
+        adopt(made, self._engine.ahead)
+        return made
 
     @property
     def workers(self) -> int:

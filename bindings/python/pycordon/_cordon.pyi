@@ -84,6 +84,8 @@ class Launcher:
         image_fd: int = -1,
         # a stream socket: the command's descriptor 3, and Run.channel()
         channel: bool = False,
+        # started for a user to come: Run.is_as_new()
+        ahead: bool = False,
     ) -> Run: ...
     def pool(
         self, parked: int, max_age_ms: int, policy: Policy, argv: Iterable[_Word], /, **options: Any
@@ -145,6 +147,10 @@ class Run:
     def resize(self, rows: int, cols: int, /) -> None: ...
     def channel(self) -> int:
         """This end of the channel, -1: none. The run closes it. Read it with recv() only."""
+
+    def is_as_new(self) -> bool:
+        """For one that was started with ``ahead``: it goes on, and a run that this thread started now
+        would inherit the same."""
 
     def published(self) -> List[Tuple[str, str, int, int]]:
         """(address, protocol, host_port, port) of each published port."""

@@ -27,6 +27,7 @@ from ._view import PrivateDir, Viewer
 from ._warm import MAIN, Warm
 
 if TYPE_CHECKING:
+    from ._ahead import Ahead
     from ._fileops import Op
 
 # The command line tool itself obeys these variables: they must not change for it.
@@ -70,6 +71,8 @@ class Engine:
     """A sandbox: what it was made with, its private directory and its runs."""
 
     def __init__(self, settings: Settings) -> None:
+        #: Interpreters that wait, of a pool that has some.
+        self.ahead: "Optional[Ahead]" = None
         self._begin(settings)
 
     def _begin(self, settings: Settings) -> None:
@@ -130,6 +133,8 @@ class Engine:
         """Ends everything. ``remove``: even files that were to stay."""
         self._after_fork()
         if self.runs.close() or remove:
+            if self.ahead is not None:
+                self.ahead.close()
             if self.parked is not None:
                 self.parked.close()
             if self.warm is not None:
@@ -142,6 +147,8 @@ class Engine:
         self.check_open()
         self.shut(remove=False)
         self._begin(replace(self.settings, id=None))
+        if self.ahead is not None:
+            self.ahead.reopen()
 
     @property
     def is_closed(self) -> bool:

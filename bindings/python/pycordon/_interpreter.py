@@ -91,6 +91,11 @@ class InterpreterFront:
         self._is_starting = False
 
     @property
+    def has_usual_limits(self) -> bool:
+        """Whether nothing was asked for that one which was started ahead does not have."""
+        return (self._limit, self._grace, self._cwd) == (MAX_OUTPUT, GRACE_SECONDS, None)
+
+    @property
     def language(self) -> str:
         """The language of its code."""
         return self._kind.name

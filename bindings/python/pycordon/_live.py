@@ -102,10 +102,16 @@ class Live:
 
     # --- its beginning ---------------------------------------------------------------------------
 
-    def start(self, engine: Engine, args: RunArguments) -> None:
-        """Starts it; it is ready when the task that this begins has its answer."""
+    def start(self, engine: Engine, args: RunArguments, ahead: bool = False) -> None:
+        """Starts it; it is ready when the task that this begins has its answer. ``ahead``: for a user to
+        come, who asks is_as_new()."""
+
+        def connect(job: Job) -> None:
+            self._connect(job)
+            job.options["ahead"] = ahead
+
         try:
-            started = engine.begin(args, self._connect)
+            started = engine.begin(args, connect)
         except BaseException:
             self._close_pipes()
             raise
@@ -141,6 +147,13 @@ class Live:
     def is_over(self) -> bool:
         """Whether it has ended."""
         return self._result is not None or self._error is not None
+
+    def is_as_new(self) -> bool:
+        """Whether it goes on, and one that this thread started now would inherit the same."""
+        try:
+            return self._started is not None and not self.is_over and self._started.run.is_as_new()
+        except _cordon.Error:
+            return False
 
     def begin(self, task: Task, payload: bytes) -> None:
         """Sends a request. step() until is_done."""

@@ -11,7 +11,7 @@ import os
 import queue
 import threading
 import weakref
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Optional, Protocol, Sequence, Tuple
 
 from . import _cordon
 from ._native import PerProcess, launcher, log
@@ -24,18 +24,25 @@ MOST = 256
 _BACKLOG = 16
 
 
+class Refillable(Protocol):
+    """Where something is made ahead."""
+
+    def refill(self) -> None:
+        """Makes what is missing."""
+
+
 class Refiller:
     """Frees runs that have ended and makes what is missing, in a thread of its own."""
 
-    def __init__(self) -> None:
-        self._queue: "queue.SimpleQueue[Tuple[weakref.ref[Parked], Optional[_cordon.Run]]]"
+    def __init__(self, name: str = "cordon-refill") -> None:
+        self._queue: "queue.SimpleQueue[Tuple[weakref.ref[Refillable], Optional[_cordon.Run]]]"
         self._queue = queue.SimpleQueue()
-        threading.Thread(target=self._work, name="cordon-refill", daemon=True).start()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
-    def add(self, parked: "Parked", run: Optional[_cordon.Run]) -> bool:
+    def add(self, stock: Refillable, run: Optional[_cordon.Run]) -> bool:
         """A run is over, and something may be missing there. False: free the run yourself."""
         takes = self._queue.qsize() < _BACKLOG
-        self._queue.put((weakref.ref(parked), run if takes else None))
+        self._queue.put((weakref.ref(stock), run if takes else None))
         return takes
 
     def _work(self) -> None:
@@ -46,10 +53,10 @@ class Refiller:
                     run.close()
                 except _cordon.Error as error:
                     log.debug("cannot free a run: %s", error)
-            parked = known()
-            if parked is not None:
-                parked.refill()
-            parked = run = None  # this thread must not keep a sandbox alive
+            stock = known()
+            if stock is not None:
+                stock.refill()
+            stock = run = None  # this thread must not keep a sandbox alive
 
 
 refiller = PerProcess(Refiller)

@@ -8,9 +8,12 @@ import selectors
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _cordon
+from ._ahead import Ahead, Wanted, adopt, wanted
 from ._engine import Engine, Started
 from ._errors import ClosedError, CordonError, UsageError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
+from ._interpreter import MAX_OUTPUT, Interpreter
+from ._live import GRACE_SECONDS
 from ._parked import MOST
 from ._policy import Config
 from ._result import Result
@@ -153,7 +156,8 @@ class Pool(Sandbox):
     programs map() and its like run at once; as many as there are CPUs if it is None. ``parked``: how
     many sandboxes wait; one more than workers if it is None. ``preload``: Python programs
     start in an interpreter that has imported these modules, and what small programs use most, already;
-    None: in a new one. ``env``: variables for all runs.
+    None: in a new one. ``interpreters``: how many of each language wait for interpreter(), as
+    ``{"javascript": 2}``. ``env``: variables for all runs.
     """
 
     def __init__(
@@ -163,15 +167,18 @@ class Pool(Sandbox):
         workers: Optional[int] = None,
         parked: Optional[int] = None,
         preload: Union[str, Sequence[str], None] = None,
+        interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
+        counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
             preload=preload, **settings,
         )  # fmt: skip
+        self._engine.ahead = Ahead(self._engine, counts)
 
     def __enter__(self) -> "Pool":
         return self.start()
@@ -184,9 +191,25 @@ class Pool(Sandbox):
             self._engine.parked.open()
             if self._engine.warm is not None:
                 self._engine.warm.start()
+            assert self._engine.ahead is not None
+            self._engine.ahead.start()
         except _cordon.Error as error:
             raise_native(error)
         return self
+
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> Interpreter:
+        """An interpreter with state, in a sandbox of its own: one that waits, if the pool was made with
+        ``interpreters``, else a new one. Close it; the pool ends those that are left."""
+        self._engine.check_open()
+        made = Interpreter(language, sandbox=self, max_output=max_output, grace=grace)
+        adopt(made, self._engine.ahead)
+        return made
 
     @property
     def workers(self) -> int:

@@ -8,7 +8,7 @@
 struct numbers {
 	long long wall_ms, memory_bytes;
 	int keep_orphans, terminal, rows, cols, net_log_fd, workspace_changes, files, image_fd,
-		channel;
+		channel, ahead;
 };
 
 /* As they come, borrowed. */
@@ -108,6 +108,7 @@ static int parse_numbers(struct start_call *call, const struct numbers *n)
 	o->workspace_changes = n->workspace_changes != 0;
 	o->files = n->files != 0;
 	o->channel = n->channel != 0;
+	o->ahead = n->ahead != 0;
 	return 0;
 }
 
@@ -245,6 +246,7 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 		"files",
 		"image_fd",
 		"channel",
+		"ahead",
 		NULL,
 	};
 	struct numbers n = { .net_log_fd = -1, .image_fd = -1 };
@@ -252,11 +254,12 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 
 	*call = (struct start_call){ .options = CORDON_RUN_OPTIONS_INIT };
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOpip", names, &g.policy, &g.argv, &g.env,
-		    &g.cwd, &g.home, &g.search_path, &g.in, &g.out, &g.err, &n.wall_ms,
+		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOpipp", names, &g.policy, &g.argv,
+		    &g.env, &g.cwd, &g.home, &g.search_path, &g.in, &g.out, &g.err, &n.wall_ms,
 		    &n.memory_bytes, &n.keep_orphans, &n.terminal, &n.rows, &n.cols, &n.net_log_fd,
 		    &g.workspace_name, &g.workspace_from, &n.workspace_changes, &g.progress,
-		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files, &n.image_fd, &n.channel))
+		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files, &n.image_fd, &n.channel,
+		    &n.ahead))
 		return -1;
 	if (parse_numbers(call, &n) < 0 || parse_words(call, &g) < 0 ||
 	    parse_stdin(call, g.in) < 0 ||

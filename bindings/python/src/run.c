@@ -211,6 +211,20 @@ static PyObject *run_channel(PyObject *object, PyObject *unused)
 	return PyLong_FromLong(fd);
 }
 
+static PyObject *run_is_as_new(PyObject *object, PyObject *unused)
+{
+	struct run_object *self = (struct run_object *)object;
+	struct cordon_run *run = run_enter(self);
+	int is_so;
+
+	(void)unused;
+	if (!run)
+		return NULL;
+	is_so = cordon_run_is_as_new(run);
+	run_leave(self);
+	return PyBool_FromLong(is_so);
+}
+
 static PyObject *run_published(PyObject *object, PyObject *unused)
 {
 	struct run_object *self = (struct run_object *)object;
@@ -371,6 +385,8 @@ static PyMethodDef run_methods[] = {
 	{ "resize", run_resize, METH_VARARGS, "resize(rows, cols): of the command's terminal." },
 	{ "channel", run_channel, METH_NOARGS,
 	  "channel(): this end of the channel, -1: none. The run closes it." },
+	{ "is_as_new", run_is_as_new, METH_NOARGS,
+	  "is_as_new(): a run that this thread started now would inherit the same." },
 	{ "published", run_published, METH_NOARGS,
 	  "published(): list of (address, protocol, host_port, port)." },
 	{ "notes", run_notes, METH_NOARGS, "notes(): remarks worth showing to a person." },
