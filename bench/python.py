@@ -113,6 +113,41 @@ def bench_code(b, pythons):
                       low["Pool.run_code"] / low["fork"], 2)
 
 
+def bench_large(b):
+    python = make_venv(b, "venv-large", wheel())
+    pip = [f"{os.path.dirname(python)}/pip", "-q", "--disable-pip-version-check", "install", "numpy", "pandas"]
+    if subprocess.run(pip, stdin=subprocess.DEVNULL, check=False).returncode != 0:
+        print("bench: numpy and pandas are not to be had, left out", file=sys.stderr)
+        return
+    bare, warm = "interpreter, numpy and pandas", "Pool.run_code, numpy and pandas"
+    workers = start(b, {"large": python}, 0)
+    samples = measure(b, workers, {bare: "large", warm: "large"}, 10)
+    close(workers)
+    show("run_code() with numpy and pandas", samples, bare)
+    b.targets.at_least("interpreter with numpy and pandas, x Pool.run_code",
+                       report.low(samples[bare]) / report.low(samples[warm]), 50)
+
+
+def bench_interpreters(b, pythons):
+    workers = start(b, {"interpreters": pythons["cordon"]}, 0)
+    names = dict.fromkeys(["python.execute('1+1')", "bash.execute('echo 1')", "Session.exec(true)",
+                           "Pool.interpreter('bash'), one piece of code",
+                           "Interpreter('bash'), one piece of code"], "interpreters")
+    samples = measure(b, workers, names, b.rounds)
+    close(workers)
+    show("Interpreters and sessions", samples, "python.execute('1+1')")
+    b.targets.at_most("python.execute('1+1')", report.low(samples["python.execute('1+1')"]), 0.5, " ms")
+
+
+def bench_rate(b, pythons):
+    workers = start(b, {"cordon": pythons["cordon"]}, 0)
+    rates = [workers["cordon"].ask("rate\t3") for _ in range(3)]
+    close(workers)
+    report.table("Warm runs of print(1) per second", ["", "per second"],
+                 [["Pool.map", f"{max(rates):.0f} / {report.mid(rates):.0f}"]])
+    b.targets.at_least("warm runs per second", max(rates), 350)
+
+
 def bench_many(b, pythons):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = hard if hard != resource.RLIM_INFINITY else 65536
@@ -162,5 +197,8 @@ def bench_python(b):
     b.targets.at_most("Sandbox.run with 1 GiB, x without",
                       large["Sandbox.run"] / small["Sandbox.run"], 1.1)
     bench_code(b, pythons)
+    bench_large(b)
+    bench_interpreters(b, pythons)
+    bench_rate(b, pythons)
     bench_grade(b, pythons)
     bench_many(b, pythons)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures on request, one round for each line on standard input: see bench/python.py.
 
-    python_worker.py WHAT MIB      WHAT: cordon or sandlock; MIB: memory that this process holds
+    python_worker.py WHAT MIB      WHAT: cordon, sandlock, large (numpy and pandas) or interpreters;
+                                   MIB: memory that this process holds
 
-A request is the name of a contender; the answer is its time in milliseconds. `many N` runs N sleeps
-of one second at once, `grade N` N small programs with a pool and `grade plain N` with subprocess.
+A request is the name of a contender; the answer is its time in milliseconds. `rate N`: warm runs per
+second, looked at for N seconds. `many N` runs N sleeps of one second at once, `grade N` N small programs with a pool and `grade plain N` with subprocess.
 """
 
 import asyncio
@@ -69,6 +70,78 @@ def grade(pool, count):
     return time.perf_counter() - start
 
 
+LARGE = "import numpy, pandas; print(1)"
+
+
+def interpreter_large():
+    """The same with the two libraries that data programs begin with."""
+    subprocess.run([sys.executable, "-c", LARGE], stdin=subprocess.DEVNULL, capture_output=True,
+                   check=True)
+
+
+def large_contenders():
+    import pycordon
+
+    pool = pycordon.Pool(preload=("numpy", "pandas"), limits_memory="1G").start()
+    assert pool.warm_reason is None, pool.warm_reason
+
+    def warm():
+        result = pool.run_code(LARGE)
+        assert result.ok, result
+
+    return {"interpreter, numpy and pandas": interpreter_large, "Pool.run_code, numpy and pandas": warm}
+
+
+def rate(seconds):
+    """Warm runs of one program per second, as many at once as there are CPUs, for a while."""
+    import pycordon
+
+    with pycordon.Pool(preload=()) as pool:
+        assert pool.warm_reason is None, pool.warm_reason
+        pool.map([CODE] * 20)
+        start = time.perf_counter()
+        done = 0
+        while time.perf_counter() - start < seconds:
+            assert all(graded.ok for graded in pool.map([CODE] * 50))
+            done += 50
+        return done / (time.perf_counter() - start)
+
+
+def with_interpreters():
+    """One request to an interpreter that goes on, and what gives one that has started."""
+    import pycordon
+
+    python = pycordon.Interpreter("python").start()
+    bash = pycordon.Interpreter("bash").start()
+    session = pycordon.Session()
+    pool = pycordon.Pool(interpreters={"bash": 2}, parked=2).start()
+
+    def checked(execution):
+        assert execution.ok, execution
+
+    def take():
+        with pool.interpreter("bash") as one:
+            checked(one.execute("echo 1"))
+
+    def start():
+        with pycordon.Interpreter("bash") as one:
+            checked(one.execute("echo 1"))
+
+    def rest():
+        end = time.perf_counter() + 1
+        while len(pool._engine.ahead) < 2 and time.perf_counter() < end:
+            time.sleep(0.001)
+        time.sleep(0.003)
+
+    return {
+        "python.execute('1+1')": lambda: checked(python.execute("1+1")),
+        "bash.execute('echo 1')": lambda: checked(bash.execute("echo 1")),
+        "Session.exec(true)": lambda: session.exec(TRUE, check=True),
+        "Pool.interpreter('bash'), one piece of code": take,
+        "Interpreter('bash'), one piece of code": start,
+    }, rest
+
+
 def with_cordon():
     import pycordon
 
@@ -131,11 +204,19 @@ def main():
     held = bytearray(mib << 20)
     for i in range(0, len(held), 4096):
         held[i] = 1
-    contenders, many, rest, graded = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
+    many = rest = graded = None
+    if what == "large":
+        contenders = large_contenders()
+    elif what == "interpreters":
+        contenders, rest = with_interpreters()
+    else:
+        contenders, many, rest, graded = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
     for line in sys.stdin:
         name, _, count = line.strip().partition("\t")
         if name == "many":
             took = asyncio.run(many(int(count)))
+        elif name == "rate":
+            took = rate(float(count)) / 1e3
         elif name == "grade":
             took = graded(int(count))
         elif name == "grade plain":
