@@ -84,10 +84,11 @@ fuzz-git: ## hostile commands in repositories, judged with real git of several v
 	@$(MAKE) --no-print-directory all
 	@GIT_FUZZ_SECONDS='$(GIT_FUZZ_SECONDS)' SEED='$(SEED)' tools/fuzz-git.sh
 
-soak: ## N runs of every kind (default 100000) with a census of leaks, then KILLS kills (default 2000)
-	@tools/install-deps.sh build test
+soak: ## N runs of every kind, of the library and of the Python package (default 100000), with a census of leaks, then KILLS kills (default 2000)
+	@tools/install-deps.sh build python test
 	@$(MAKE) --no-print-directory all
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
+	tools/soak-python.sh $(N)
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
 
 wheel: ## build the Python package: build/python/dist/pycordon-*.whl (ARCH=aarch64: build/python-aarch64/dist)
