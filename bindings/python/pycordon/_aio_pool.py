@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, AsyncIterator, Iterator, List, Mapping, Option
 
 from . import _cordon
 from ._aio import AsyncSandbox
-from ._aio_wait import in_thread, slot, wait_for
+from ._aio_wait import compiled, in_thread, slot, wait_for
 from ._engine import Engine
 from ._errors import ClosedError, CordonError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
 from ._policy import Config
+from ._result import Result
 from ._pool import AHEAD, Inputs, Items, Progress, pool_settings
 
 if TYPE_CHECKING:
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 
 async def _grade(engine: Engine, index: int, program: Program) -> Graded:
     try:
-        args = program.arguments()
+        ready = await compiled(engine, program.arguments())
+        if isinstance(ready, Result):
+            return judge(index, program, ready)
+        args = ready
         async with slot():
             result = await wait_for(lambda: engine.begin(args))
     except ClosedError:
@@ -47,12 +51,14 @@ class AsyncPool(AsyncSandbox):
         preload: Union[str, Sequence[str], None] = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
+        compile_timeout: Union[float, str] = "60s",
+        compile_memory: Union[int, str] = "1G",
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
-            preload=preload, **settings,
+            preload=preload, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
         )  # fmt: skip
 
     @classmethod
