@@ -14,7 +14,7 @@ declare -A sets=(
 		musl-tools"
 	[python]="python3-dev python3-venv"
 	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
-	[test]="g++ clang-19 python3-pytest strace git procps util-linux sqlite3
+	[test]="g++ esbuild=esbuild clang-19 python3-pytest strace git procps util-linux sqlite3
 		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server
 		python3-pip busybox=busybox-static"
 	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"

@@ -152,7 +152,7 @@ RECEIPT = {
 BESIDE = {
     "status", "execution_time_ms", "memory_used_mb", "text", "output", "ok", "explain",
     "returncode", "stdout_bytes", "stderr_bytes", "merged", "total_bytes", "hint", "notes",
-    "receipt", "policy", "raise_for_status", "to_dict",
+    "receipt", "policy", "raise_for_status", "to_dict", "step",
 }  # fmt: skip
 
 

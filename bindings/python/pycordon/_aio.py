@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Mapping, Optional, S
 
 from ._aio_files import AsyncFiles
 from ._aio_process import AsyncProcess, open_process
-from ._aio_wait import in_thread, slot, wait_for
+from ._aio_wait import compiled, in_thread, slot, wait_for
 from ._code import Code, Content
 from ._front import Front
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
@@ -118,11 +118,15 @@ class AsyncSandbox(Front):
     async def _run(self, args: RunArguments) -> Result:
         engine = self._engine
         engine.check_open()
-        if args.is_streamed:
-            result = await self._run_streaming(args)
+        ready = await compiled(engine, args)
+        if isinstance(ready, Result):
+            result = ready
+        elif ready.is_streamed:
+            result = await self._run_streaming(ready)
         else:
+            run_args = ready
             async with slot():
-                result = await wait_for(lambda: engine.begin(args))
+                result = await wait_for(lambda: engine.begin(run_args))
         return result.raise_for_status() if args.check else result
 
     async def _run_streaming(self, args: RunArguments) -> Result:

@@ -10,13 +10,14 @@ from . import _cordon
 from ._ahead import Ahead, Wanted, adopt, wanted
 from ._aio import AsyncSandbox
 from ._aio_interpreter import AsyncInterpreter
-from ._aio_wait import in_thread, slot, wait_for
+from ._aio_wait import compiled, in_thread, slot, wait_for
 from ._engine import Engine
 from ._errors import ClosedError, CordonError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
 from ._interpreter import MAX_OUTPUT
 from ._live import GRACE_SECONDS
 from ._policy import Config
+from ._result import Result
 from ._pool import AHEAD, Inputs, Items, Progress, pool_settings
 
 if TYPE_CHECKING:
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 
 async def _grade(engine: Engine, index: int, program: Program) -> Graded:
     try:
-        args = program.arguments()
+        ready = await compiled(engine, program.arguments())
+        if isinstance(ready, Result):
+            return judge(index, program, ready)
+        args = ready
         async with slot():
             result = await wait_for(lambda: engine.begin(args))
     except ClosedError:
@@ -52,13 +56,15 @@ class AsyncPool(AsyncSandbox):
         interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
+        compile_timeout: Union[float, str] = "60s",
+        compile_memory: Union[int, str] = "1G",
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
         counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
-            preload=preload, **settings,
+            preload=preload, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
         )  # fmt: skip
         self._engine.ahead = Ahead(self._engine, counts)
 

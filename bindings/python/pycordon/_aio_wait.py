@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Waiting for runs in an event loop.
 
-The loop watches a run's descriptor; no thread waits for anything. Starting a run takes about a
+The loop watches a run's descriptor; no thread waits for anything but compilers. Starting a run takes about a
 millisecond, without the interpreter's lock, and happens in a few threads of this module.
 """
 
@@ -18,8 +18,10 @@ from typing import Any, Callable, Deque, Optional, Tuple, TypeVar, Union
 
 from . import _cordon
 from ._native import PerProcess
-from ._engine import Started
+from ._builds import Need
+from ._engine import Engine, Started
 from ._errors import CordonError
+from ._job import RunArguments
 from ._result import Result
 
 T = TypeVar("T")
@@ -27,6 +29,7 @@ T = TypeVar("T")
 _FDS_PER_RUN = 10  # at most: the run's own and its pipes
 _FDS_PER_PROCESS = 20  # the same, and pipes with both ends here
 _PAUSE_MAX = 2  # seconds; four in all
+_END_SECONDS = 2.0  # for a compiler to be over after it was ended
 _FDS_RESERVED = 128  # for the rest of the program
 _rooms: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Room]" = (
     weakref.WeakKeyDictionary()
@@ -220,3 +223,34 @@ async def wait_for(begin: Callable[[], Union[Started, Result]]) -> Result:
             await in_thread(started.job.close)
         else:
             started.job.close()
+
+
+async def compiled(engine: Engine, args: RunArguments) -> Union[RunArguments, Result]:
+    """The arguments of a run whose program is compiled by now; or the compiler's result. The last task
+    that is cancelled takes the compiler with it."""
+    if args.code is None or args.code.compiled is None:
+        return args
+    need = await in_thread(engine.need, args, undo=_leave)
+    if need is None:
+        return args
+    outcome = asyncio.wrap_future(need.outcome)
+    outcome.add_done_callback(_look_at)
+    try:
+        with need:
+            await asyncio.shield(outcome)
+            return need.arguments()
+    except asyncio.CancelledError:
+        if need.is_given_up:
+            await asyncio.wait([outcome], timeout=_END_SECONDS)
+        raise
+
+
+def _leave(need: Optional[Need]) -> None:
+    if need is not None:
+        need.leave()
+
+
+def _look_at(outcome: "asyncio.Future[Any]") -> None:
+    """An error is nobody's any more if its task was cancelled."""
+    if not outcome.cancelled():
+        outcome.exception()

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _store
 from ._errors import UsageError
 from ._hostfiles import write_all
 from ._python import interpreter
+from ._toolchains import COMPILED, Compiled, filename_for
 
 Content = Union[str, bytes]
 
@@ -42,6 +43,7 @@ LANGUAGES = {
     "javascript": _NODE,
     "js": _NODE,
     "node": _NODE,
+    "nodejs": _NODE,
     "bash": Language(("bash",), "main.sh"),
     "shell": Language(("/bin/sh",), "main.sh"),
     "sh": Language(("/bin/sh",), "main.sh"),
@@ -67,13 +69,18 @@ def find_language(language: str) -> Language:
 @dataclass(frozen=True)
 class Code:
     """Code to run: a file, and the command that runs it. The file's path in ``argv`` is empty until
-    the file exists."""
+    the file exists. ``compiled``: the language, if a compiler comes first; then ``argv`` has only the
+    program's arguments. ``shown``: what ``argv`` has instead of the file, ``is_program``: the file itself
+    can be executed."""
 
     argv: List[str]
     file_index: int  # in argv
     filename: str
     content: Content
     files: Optional[Mapping[str, Content]]
+    compiled: Optional[Compiled] = None
+    shown: Optional[str] = None
+    is_program: bool = False
 
     @classmethod
     def make(
@@ -86,6 +93,11 @@ class Code:
     ) -> "Code":
         """From the arguments of run_code()."""
         more = _arguments.words("args", args)
+        compiled = COMPILED.get(_arguments.text("language", language).lower())
+        if compiled is not None:
+            text = _arguments.data("code", content).decode("utf-8", "replace")
+            name = filename or filename_for(compiled, text)
+            return cls(["", *more], 0, name, content, files, compiled)
         found = find_language(language)
         words = list(found.argv) or [interpreter() or "python3"]
         return cls(
@@ -130,18 +142,23 @@ class Drop:
         os.mkdir(path, 0o755)
         os.chmod(path, 0o755)  # whatever the umask is
 
-    def write(self, path: str, data: bytes) -> None:
-        """A new file at a relative path."""
-        *parents, name = _parts(path)
+    def make_dirs(self, names: Sequence[str]) -> str:
+        """A directory in a directory, and so on; those that are missing are made."""
         directory = self.path
-        for parent in parents:
-            directory = os.path.join(directory, parent)
+        for name in names:
+            directory = os.path.join(directory, name)
             if not os.path.isdir(directory):
                 self._make_dir(directory)
+        return directory
+
+    def write(self, path: str, data: bytes, mode: int = 0o644) -> None:
+        """A new file at a relative path."""
+        *parents, name = _parts(path)
+        directory = self.make_dirs(parents)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(os.path.join(directory, name), flags, 0o644)
+        fd = os.open(os.path.join(directory, name), flags, mode)
         with open(fd, "wb", buffering=0) as file:
-            os.fchmod(fd, 0o644)
+            os.fchmod(fd, mode)
             write_all(file, data)
 
     def close(self) -> None:
@@ -149,15 +166,10 @@ class Drop:
         self._place.remove()
 
 
-def put_code(
-    sandbox: str,
-    python: Optional[str],
-    filename: str,
-    code: Content,
-    files: Optional[Mapping[str, Content]],
-) -> Drop:
-    """The code and the files beside it, for a run of the sandbox in the host's directory
-    ``sandbox``."""
+def source_files(
+    filename: str, code: Content, files: Optional[Mapping[str, Content]]
+) -> Dict[str, bytes]:
+    """The code and the files beside it, checked: relative paths and bytes."""
     if files is not None and not isinstance(files, Mapping):
         kind = type(files).__name__
         raise UsageError(f"files: a dict of names and contents is needed, not {kind}")
@@ -169,10 +181,19 @@ def put_code(
                 f"files: '{name}' is the name of the code itself", hint="filename= renames that"
             )
         contents[name] = _arguments.data(f"files[{name!r}]", content)
+    for name in contents:
+        _parts(name)
+    return contents
+
+
+def put_code(sandbox: str, python: Optional[str], code: Code) -> Drop:
+    """The code and the files beside it, for a run of the sandbox in the host's directory
+    ``sandbox``."""
+    contents = source_files(code.filename, code.content, code.files)
     drop = Drop(os.path.dirname(sandbox), python)
     try:
         for name, data in contents.items():
-            drop.write(name, data)
+            drop.write(name, data, 0o755 if code.is_program and name == code.filename else 0o644)
     except BaseException:
         drop.close()
         raise

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 from . import _arguments, _cordon, _store
 from ._native import command as cordon_command
 from ._native import launcher
+from ._builds import Builds, Need
 from ._code import Code, put_code
 from ._commands import SHELLS, refused
 from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
@@ -82,6 +83,7 @@ class Engine:
         self.parked = Parked(self._make_pool) if settings.parked else None
         self.runs = Runs(settings.name, self.parked)
         self.private = PrivateDir(settings, self._viewer, self.runs)
+        self.builds = Builds(settings, self.runs.add_usage)
         self.warm = None if settings.preload is None else Warm(settings, self.private.place_for_code)
         self._pid = os.getpid()
 
@@ -113,6 +115,7 @@ class Engine:
             if self.warm is not None:
                 self.warm.renew_lock()
             self.runs.after_fork()
+            self.builds.after_fork()
 
     def start(self) -> Optional[_store.Home]:
         """The private directory, which is made if it is missing; None without ``persist``."""
@@ -135,6 +138,7 @@ class Engine:
         if self.runs.close() or remove:
             if self.ahead is not None:
                 self.ahead.close()
+            self.builds.close()
             if self.parked is not None:
                 self.parked.close()
             if self.warm is not None:
@@ -194,6 +198,16 @@ class Engine:
         job = self.prepare(args)
         return job if isinstance(job, Result) else self._start(job, connect)
 
+    def need(self, args: RunArguments) -> Optional[Need]:
+        """What a run of code waits for: its compiler. None if it has none, or is refused."""
+        if args.code is None or args.code.compiled is None:
+            return None
+        self.check_open()
+        policy = self.policies.for_run(args)
+        if args.code.compiled.is_native and "commands" in policy.effective():
+            return None  # prepare() says so
+        return self.builds.need(args, policy)
+
     def begin_files(self, op: "Op[Any]", out_fd: int) -> Union[Started, Result]:
         """Starts a run that serves requests about files instead of executing something."""
         settings, home = self.settings, self.start()
@@ -232,6 +246,8 @@ class Engine:
         home = self.start()
         self._viewer.make_workdir()
         policy = self.policies.for_run(args)
+        if args.code is not None and args.code.compiled is not None:
+            return _denied(f"a program in {args.code.compiled.name}", "a program", policy)
         native = self.policies.native(policy)
         argv = _argv(args, policy)
         denied = _check_commands(args, argv, policy, native)
@@ -293,8 +309,8 @@ class Engine:
         code, private = args.code, self.private
         python = private.python_link(policy)
         if code is not None:
-            job.drop = put_code(beside, python, code.filename, code.content, code.files)
-            job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.filename}"
+            job.drop = put_code(beside, python, code)
+            job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.shown or code.filename}"
             if self.warm is not None and self._can_be_warm(job, code, args, policy):
                 image = self.warm.image()
                 if image >= 0:
@@ -302,7 +318,8 @@ class Engine:
                     job.options["image_fd"] = image
         elif len(job.argv) == 3 and len(job.argv[2]) > _ARGUMENT_MAX:
             if args.shell is not None or job.argv[:2] == ["/bin/sh", "-c"]:
-                job.drop = put_code(beside, python, "command", job.argv[2], None)
+                command = Code(job.argv, 1, "command", job.argv[2], None)
+                job.drop = put_code(beside, python, command)
                 job.argv[1:] = [f"{private.inside_code(job.drop.path)}/command"]
         if job.drop is not None:
             job.options["code_dir"] = job.drop.path
@@ -443,11 +460,13 @@ def _check_commands(
         # Another name of an allowed program needs no word in the policy: the library checks the
         # file, and the one that it starts.
         bad = refused(argv[:1], allowed, path)
-    if bad is None:
-        return None
+    return None if bad is None else _denied(f"'{bad}'", bad, policy)
+
+
+def _denied(what: str, target: str, policy: Policy) -> Result:
+    allowed = policy.effective().get("commands", ())
     error = NotExecutableError(
-        f"'{bad}' is not one of the allowed commands",
-        hint="allowed: " + (", ".join(allowed) or "none"),
+        f"{what} is not one of the allowed commands", hint="allowed: " + (", ".join(allowed) or "none")
     )
-    setattr(error, "target", bad)
+    setattr(error, "target", target)
     return not_started(error, kind="denied", status=126)

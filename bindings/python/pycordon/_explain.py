@@ -306,9 +306,31 @@ def _lost(lost: Mapping[str, Any]) -> str:
     return f"{text}. persist=True keeps them for later runs; fs_write or a workspace for the host."
 
 
+_COMPILE_SETTINGS = {"timeout": "compile_timeout", "memory": "compile_memory"}
+
+
+def _not_compiled(result: "Result") -> List[str]:
+    head, more = "The program was not compiled", "What the compiler says is in stderr."
+    if result.kind in _LIMITS:
+        key, what = _LIMITS[result.kind]
+        value = _stated(result, key)
+        head += f": the compiler {what}" + (f" of {_amount(key, value)}" if value is not None else "")
+        name = _COMPILE_SETTINGS.get(result.kind)
+        more = f"Setting that decides: {name}." if name else "No setting changes that limit."
+    elif result.kind == "exited":
+        head += f": the compiler ended with exit code {result.exit_code}"
+    elif result.kind == "signaled":
+        head += f": the compiler was ended by {_signal_name(result.signal)}"
+    elif result.error is not None:
+        head += f": {_shown(result.error)}"
+    return [f"{head}.", f"{more} Nothing of the program has run.", "Trying the same again will not help."]
+
+
 def explain(result: "Result") -> str:
     """See Result.explain()."""
-    if result.ok:
+    if result.step == "compile":
+        lines = _not_compiled(result)
+    elif result.ok:
         lines = ["The command succeeded."]
         lines += _denials(result, 2)
     elif result.kind in _LIMITS:

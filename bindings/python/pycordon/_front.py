@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union, cast
 
-from . import _arguments, _store
+from . import _arguments, _keys, _store
 from ._native import current_directory
 from ._engine import Engine
 from ._errors import UsageError
@@ -64,6 +64,8 @@ class Front:
         preload: Union[str, Sequence[str], None] = None,
         packages: Sequence[str] = (),
         build_packages: bool = False,
+        compile_timeout: Union[float, str] = "60s",
+        compile_memory: Union[int, str] = "1G",
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         _arguments.flag("persist", persist)
@@ -101,6 +103,8 @@ class Front:
             preload=module_names(preload),
             packages=layers,
             programs=() if layers is None else layers.programs,
+            compile_timeout=_keys.limit("limits.wall", "compile_timeout", compile_timeout),
+            compile_memory=_keys.limit("limits.memory", "compile_memory", compile_memory),
         )
         self._engine = Engine(made)
 
@@ -157,6 +161,12 @@ class Front:
         ``dropped`` unused."""
         parked = self._engine.parked
         return {} if parked is None else parked.stats()
+
+    def compiled(self) -> Dict[str, int]:
+        """What became of programs that have to be compiled: how often a compiler was started
+        (``compiled``), how often what it makes or said was there already (``reused``); how many are
+        ``kept``, and their ``bytes``."""
+        return self._engine.builds.stats()
 
     @property
     def warm_reason(self) -> Optional[str]:

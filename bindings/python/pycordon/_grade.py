@@ -29,6 +29,7 @@ _BY_KIND = {"timeout": "timeout", "cpu_time": "timeout", "memory": "memory"}
 #: What an interpreter says about a file that it cannot read as a program. Python has no traceback
 #: then: nothing of the program has run.
 _SYNTAX = re.compile(rb"^(?:SyntaxError|IndentationError|TabError): ", re.M)
+_WORDS_MAX = 4000  # characters of a compiler in a verdict
 _TRACEBACK = b"Traceback (most recent call last)"
 
 
@@ -95,8 +96,9 @@ class Program:
 @dataclass(frozen=True)
 class Graded:
     """What became of one program. ``verdict``: "ok"; "wrong" output; "timeout", "memory", "runtime":
-    how it failed; "compile": it could not be read as a program; "error": the checker failed or the
-    sandbox could not be made, and ``error`` is why. ``result`` is None if it did not run."""
+    how it failed; "compile": it could not be compiled, or read as a program; "error": the checker failed,
+    the sandbox could not be made or there is no compiler, and ``error`` is why. ``message`` has the checker's
+    or the compiler's words. ``result`` is None if it did not run."""
 
     index: int
     program: Program
@@ -133,11 +135,22 @@ def _failure(result: Result) -> "VerdictName":
     return "runtime"
 
 
+def _compilers_words(result: Result) -> str:
+    """What the compiler said, or why it said nothing."""
+    said = result.text.strip()
+    if result.kind == "exited" and said:
+        return said[:_WORDS_MAX]
+    return result.explain().split("\n", 1)[0]
+
+
 def judge(index: int, program: Program, result: Result) -> Graded:
     """The verdict about a program that has run. What a checker raises belongs to its program; what
     is no Exception, such as KeyboardInterrupt, goes on."""
+    verdict: "VerdictName"
     if not result.ok:
-        return Graded(index, program, _failure(result), result)
+        verdict = "compile" if result.step == "compile" else _failure(result)
+        message = _compilers_words(result) if verdict == "compile" else None
+        return Graded(index, program, verdict, result, message=message)
     if program.expected is not None and not _same(result.stdout_bytes, program.expected):
         return Graded(index, program, "wrong", result)
     if program.checker is None:
@@ -146,7 +159,7 @@ def judge(index: int, program: Program, result: Result) -> Graded:
         said = program.checker(result)
         if isinstance(said, str):
             return Graded(index, program, "wrong", result, message=said)
-        verdict: "VerdictName" = "ok" if said else "wrong"
+        verdict = "ok" if said else "wrong"
     except Exception as error:
         return Graded(index, program, "error", result, message=str(error), error=error)
     return Graded(index, program, verdict, result)

@@ -65,7 +65,7 @@ def names() -> Dict[str, str]:
 ARGUMENTS = {
     **dict.fromkeys(
         ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked", "preload", "packages",
-         "build_packages"),
+         "build_packages", "compile_timeout", "compile_memory"),
         "it is an argument of Sandbox()",
     ),
     **dict.fromkeys(
@@ -244,6 +244,17 @@ def value_for(key: str, name: str, value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value) and value > 0 and key in UNLIMITED:
         return math.inf
     return _CONVERTERS[type_of(key)](name, _scaled(name, value))
+
+
+def limit(key: str, name: str, value: Any) -> Any:
+    """The same for an argument that is not a setting of the policy and cannot be left out."""
+    made = value_for(key, name, value)
+    try:
+        if made not in (None, math.inf) and magnitude(key, made):
+            return made
+    except PolicyError:
+        pass
+    raise PolicyError(f"{name}: {value!r:.60} is no limit")
 
 
 def convert(name: str, value: Any) -> Tuple[str, Any]:

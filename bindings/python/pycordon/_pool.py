@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import os
 import selectors
+import threading
 from typing import TYPE_CHECKING, Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _cordon
 from ._ahead import Ahead, Wanted, adopt, wanted
+from ._builds import Need
 from ._engine import Engine, Started
 from ._errors import ClosedError, CordonError, UsageError, raise_native
 from ._grade import Checker, Graded, InOrder, Program, Tally, failed, judge, numbered
 from ._interpreter import MAX_OUTPUT, Interpreter
+from ._job import RunArguments
 from ._live import GRACE_SECONDS
 from ._parked import MOST
 from ._policy import Config
@@ -50,29 +53,95 @@ def pool_settings(
     return many, min(many + 1, MOST) if parked is None else _arguments.whole("parked", parked, 1, MOST)
 
 
+class Bell:
+    """A pipe by which other threads wake the one that selects."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.fd, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+    def ring(self, _: object) -> None:
+        """Wakes it; called by any thread, also after close()."""
+        with self._lock:
+            if self._end >= 0:
+                try:
+                    os.write(self._end, b"!")
+                except BlockingIOError:
+                    pass  # it has not heard of the last ones yet
+
+    def hush(self) -> None:
+        """It is awake."""
+        try:
+            os.read(self.fd, 4096)
+        except BlockingIOError:
+            pass
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        with self._lock:
+            os.close(self._end)
+            os.close(self.fd)
+            self._end = -1
+
+
 class Running:
-    """Runs that go on at the same time, watched by one thread: the caller's."""
+    """Runs that go on at the same time, watched by one thread: the caller's. Compilers that they need
+    are watched by others, which wake this one."""
 
     def __init__(self, engine: Engine, workers: int) -> None:
         self._engine = engine
         self._workers = workers
         self._selector = selectors.DefaultSelector()
         self._started: Dict[int, Tuple[int, Program, Started]] = {}
+        self._needs: List[Tuple[int, Program, Need]] = []
+        self._bell: Optional[Bell] = None
 
     @property
     def has_room(self) -> bool:
         """Whether one more may be started."""
-        return len(self._started) < self._workers
+        return len(self._started) + len(self._needs) < self._workers
 
     @property
     def is_idle(self) -> bool:
         """Whether none goes on."""
-        return not self._started
+        return not self._started and not self._needs
 
     def start(self, index: int, program: Program) -> Optional[Graded]:
-        """Starts one; its verdict at once if it cannot be run."""
+        """Starts one, or its compiler; its verdict at once if it cannot be run."""
         try:
-            started = self._engine.begin(program.arguments())
+            args = program.arguments()
+            need = self._engine.need(args)
+        except ClosedError:
+            raise
+        except (CordonError, OSError) as error:
+            return failed(index, program, error)
+        if need is None:
+            return self._begin(index, program, args)
+        if need.outcome.done():
+            return self._go_on(index, program, need)
+        self._needs.append((index, program, need))
+        if self._bell is None:
+            self._bell = Bell()
+            self._selector.register(self._bell.fd, selectors.EVENT_READ)
+        need.outcome.add_done_callback(self._bell.ring)
+        return None
+
+    def _go_on(self, index: int, program: Program, need: Need) -> Optional[Graded]:
+        """Starts one whose compiler is done."""
+        try:
+            with need:
+                ready = need.arguments()
+        except ClosedError:
+            raise
+        except (CordonError, OSError) as error:
+            return failed(index, program, error)
+        if isinstance(ready, Result):
+            return judge(index, program, ready)
+        return self._begin(index, program, ready)
+
+    def _begin(self, index: int, program: Program, args: RunArguments) -> Optional[Graded]:
+        try:
+            started = self._engine.begin(args)
         except ClosedError:
             raise
         except (CordonError, OSError) as error:
@@ -92,18 +161,33 @@ class Running:
         return None
 
     def wait(self) -> Iterator[Graded]:
-        """The verdicts about those that have ended since, of one at least."""
-        while True:
+        """The verdicts about those that have ended since, of one at least; of none if all compilers
+        were done and nothing runs."""
+        while not self.is_idle:
             ended = 0
             for key, _ in self._selector.select():
-                graded = self._look_at(key.fd)
-                if graded is not None:
+                for graded in self._look_at_compilers() if key.fd not in self._started else self._look_at(key.fd):
                     ended += 1
                     yield graded
             if ended:
                 return
 
-    def _look_at(self, fd: int) -> Optional[Graded]:
+    def _look_at_compilers(self) -> Iterator[Graded]:
+        assert self._bell is not None
+        self._bell.hush()
+        done = [entry for entry in self._needs if entry[2].outcome.done()]
+        for entry in done:
+            self._needs.remove(entry)
+            graded = self._go_on(*entry)
+            if graded is not None:
+                yield graded
+
+    def _look_at(self, fd: int) -> Iterator[Graded]:
+        graded = self._result_of(fd)
+        if graded is not None:
+            yield graded
+
+    def _result_of(self, fd: int) -> Optional[Graded]:
         index, program, started = self._started[fd]
         try:
             if not started.run.process():
@@ -144,6 +228,11 @@ class Running:
             started.abandon()
             started.job.close()
         self._selector.close()
+        needs, self._needs = self._needs, []
+        for _, _, need in needs:
+            need.leave()
+        if self._bell is not None:
+            self._bell.close()
 
 
 class Pool(Sandbox):
@@ -157,7 +246,8 @@ class Pool(Sandbox):
     many sandboxes wait; one more than workers if it is None. ``preload``: Python programs
     start in an interpreter that has imported these modules, and what small programs use most, already;
     None: in a new one. ``interpreters``: how many of each language wait for interpreter(), as
-    ``{"javascript": 2}``. ``env``: variables for all runs.
+    ``{"javascript": 2}``. ``env``: variables for all runs. ``compile_timeout``, ``compile_memory``: limits of
+    compilers; what they make of a program is kept for all its runs.
     """
 
     def __init__(
@@ -170,13 +260,15 @@ class Pool(Sandbox):
         interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
+        compile_timeout: Union[float, str] = "60s",
+        compile_memory: Union[int, str] = "1G",
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._workers, waiting = pool_settings(workers, parked, settings)
         counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
-            preload=preload, **settings,
+            preload=preload, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
         )  # fmt: skip
         self._engine.ahead = Ahead(self._engine, counts)
 

@@ -33,6 +33,15 @@ def wait_for(
         started.job.close()
 
 
+def compiled(engine: Engine, args: RunArguments) -> Union[RunArguments, Result]:
+    """The arguments of a run whose program is compiled by now; or the compiler's result."""
+    need = engine.need(args)
+    if need is None:
+        return args
+    with need:
+        return need.arguments()
+
+
 class Callbacks:
     """Pipes whose content goes to callbacks while the run goes on, all in the caller's thread."""
 

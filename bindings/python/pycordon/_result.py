@@ -11,6 +11,8 @@ from ._errors import CordonError, RunError, TimeoutExpired
 from ._hints import in_python, setting
 
 if TYPE_CHECKING:
+    from typing import Literal
+
     from ._types import Kind
     from ._policy import Policy
 
@@ -120,7 +122,8 @@ class Result:
     ``kind`` is the truth: ``exited``, ``signaled``, ``timeout``, ``memory``, ``cpu_time``,
     ``output``, ``disk``, ``procs``, ``cancelled``, ``denied`` or ``spawn_failed``. ``returncode``
     is its shadow as a shell would see it (128 + n for signals, 124 for time limits, 127 for a
-    missing program). ``policy`` is what the run was allowed.
+    missing program). ``policy`` is what the run was allowed. ``step`` is ``run``, or ``compile`` if the
+    program could not be compiled: then all this is about the compiler, and the program has not run.
     """
 
     kind: "Kind"
@@ -145,9 +148,12 @@ class Result:
     receipt: Mapping[str, Any] = field(default_factory=dict)
     policy: Optional["Policy"] = field(default=None, compare=False)
     lost_files: Optional[Mapping[str, Any]] = None
+    step: "Literal['run', 'compile']" = "run"
 
     def __repr__(self) -> str:
         parts = [f"kind={self.kind!r}", f"returncode={self.returncode}"]
+        if self.step != "run":
+            parts.append(f"step={self.step!r}")
         parts += [f"stdout={_short(self.stdout)}", f"stderr={_short(self.stderr)}"]
         if self.truncated:
             parts.append("truncated=True")
@@ -222,6 +228,8 @@ class Result:
         """The receipt, as ``cordon run --json`` prints it; output as text."""
         made = dict(self.receipt)
         made["kind"] = self.kind
+        if self.step != "run":
+            made["step"] = self.step
         made["stdout"], made["stderr"] = self.stdout, self.stderr
         return made
 

@@ -271,6 +271,22 @@ class Runs:
             was_closed, self.is_closed = self.is_closed, True
         return not was_closed
 
+    def add_usage(self, usage: Usage) -> None:
+        """Counts what was used for the runs beside them."""
+        with self._lock:
+            self.usage = self.usage.plus(usage)
+
+    def stop(self) -> None:
+        """Ends everything that still runs, without waiting for that. No run can be started."""
+        with self._lock:
+            self.is_closed = True
+            live = list(self.live)
+        for run in live:
+            try:
+                run.cancel()
+            except _cordon.Error:
+                pass  # over meanwhile
+
     def end(self) -> None:
         """Ends everything that still runs."""
         with self._lock:

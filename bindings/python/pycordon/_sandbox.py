@@ -13,7 +13,7 @@ from ._files import Files
 from ._front import Front
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
 from ._policy import Config
-from ._process import Process, open_process, run_streaming, wait_for
+from ._process import Process, compiled, open_process, run_streaming, wait_for
 from ._result import Result
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ class Sandbox(Front):
     ``packages``: for pip (``"requests==2.32.3"``) and npm (``"npm:lodash@4"``), or requirements files and
     a package-lock.json. They are installed now, unless that was done before, in a sandbox of their own
     that reaches the package index only (docs/packages.md). ``build_packages``: they may run code for that.
+    ``compile_timeout``, ``compile_memory``: limits of compilers, which run in a sandbox of their own
+    (run_code()).
 
     Otherwise making one does nothing but check its settings. It can be used by any number of threads, and as
     a context manager.
@@ -138,9 +140,13 @@ class Sandbox(Front):
         tty: bool = False,
         **overrides: "Unpack[RunSettings]",
     ) -> Result:
-        """Runs code: ``python`` (by the interpreter of this program), ``javascript``, ``bash``,
-        ``sh``, ``ruby``, ``perl`` ..., or any interpreter by its name. ``files`` (name -> content)
-        are put beside it. The rest is as for run()."""
+        """Runs code: ``python`` (by the interpreter of this program), ``javascript``, ``typescript``,
+        ``bash``, ``c``, ``c++``, ``go``, ``rust``, ``java`` ..., or any interpreter by its name.
+        ``files`` (name -> content) are put beside it. The rest is as for run().
+
+        What has to be compiled is compiled first, in a sandbox of its own, once for all runs of the
+        same program. If it cannot be, the result is the compiler's (``step`` is ``compile``);
+        CommandNotFoundError if there is no compiler."""
         made = Code.make(code, language, filename, args, files)
         run_args = RunArguments(
             made.argv, code=made, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
@@ -150,10 +156,13 @@ class Sandbox(Front):
         return self._run(run_args)
 
     def _run(self, args: RunArguments) -> Result:
-        if args.is_streamed:
-            result = run_streaming(self._engine, args)
+        ready = compiled(self._engine, args)
+        if isinstance(ready, Result):
+            result = ready
+        elif ready.is_streamed:
+            result = run_streaming(self._engine, ready)
         else:
-            result = wait_for(self._engine.begin(args))
+            result = wait_for(self._engine.begin(ready))
         return result.raise_for_status() if args.check else result
 
     def popen(

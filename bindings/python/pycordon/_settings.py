@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import _cordon, _keys
 from ._native import caller_home
@@ -42,6 +42,8 @@ class Settings:
     preload: Optional[Tuple[str, ...]] = None  # modules of an interpreter that is started ahead
     packages: Optional[object] = None  # keeps their layers
     programs: Tuple[str, ...] = ()  # directories with programs of packages
+    compile_timeout: str = "60s"  # limits of compilers
+    compile_memory: Union[int, str] = "1G"
 
     def meta(self) -> Dict[str, Any]:
         """The settings as the store keeps them for attach()."""
@@ -53,12 +55,14 @@ class Settings:
             "unlimited": sorted(self.policy.unlimited),
             "name": self.name,
             "programs": list(self.programs),
+            "compile": [self.compile_timeout, self.compile_memory],
             "allow_overrides": self.allow_overrides,
         }
 
     @classmethod
     def from_meta(cls, id: str, meta: Mapping[str, Any]) -> "Settings":
         """The settings of a sandbox that exists."""
+        timeout, memory = meta.get("compile") or (cls.compile_timeout, cls.compile_memory)
         return cls(
             from_document(meta["policy"], frozenset(meta["unlimited"])),
             meta["base_dir"],
@@ -68,6 +72,8 @@ class Settings:
             id=id,
             name=meta["name"],
             programs=tuple(meta.get("programs", ())),
+            compile_timeout=timeout,
+            compile_memory=memory,
             allow_overrides=meta["allow_overrides"],
         )
 

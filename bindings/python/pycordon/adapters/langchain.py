@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence
 from langchain.agents.middleware.shell_tool import BaseExecutionPolicy
 from langchain_core.tools import StructuredTool
 
+from .._errors import CommandNotFoundError
 from ._tools import Async, answer, open_endless, open_sandbox, passed
 
 if TYPE_CHECKING:
@@ -102,10 +103,16 @@ def code_tool(
             code: The program, complete.
             language: python, javascript, bash, or another interpreter's name.
         """
-        return answer(box.run_code(code, language))
+        try:
+            return answer(box.run_code(code, language))
+        except CommandNotFoundError as error:  # no compiler: the model may take another language
+            return str(error)
 
     async def execute_code_async(code: str, language: str = "python") -> str:
-        return answer(await opened().run_code(code, language))
+        try:
+            return answer(await opened().run_code(code, language))
+        except CommandNotFoundError as error:
+            return str(error)
 
     return StructuredTool.from_function(
         execute_code,
