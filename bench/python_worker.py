@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures on request, one round for each line on standard input: see bench/python.py.
 
-    python_worker.py WHAT MIB      WHAT: cordon or sandlock; MIB: memory that this process holds
+    python_worker.py WHAT MIB      WHAT: cordon, forks or sandlock; MIB: memory that this process holds,
+                                   or with `forks` an interpreter
 
 A request is the name of a contender; the answer is its time in milliseconds. `many N` runs N sleeps
 of one second at once, `grade N` N small programs with a pool and `grade plain N` with subprocess.
@@ -111,6 +112,51 @@ def with_cordon():
     }, many, rest, lambda count: grade(pool, count)
 
 
+def with_forks(mib):
+    import pycordon
+
+    python = pycordon.Interpreter("python", limits_memory="2G").start()
+    data = f"import os\ndata = os.urandom(1 << 20) * {mib}\nlen(data)"
+    assert python.execute(data).text == str(mib << 20)
+    plain = os.urandom(1 << 20) * mib
+    made = []
+
+    def bare():
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(write, b"%d" % len(plain))
+            os._exit(0)
+        os.close(write)
+        assert os.read(read, 100) == b"%d" % (mib << 20)
+        os.close(read)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def fork():
+        made.append(python.fork())
+        return made[-1]
+
+    def answered():
+        assert fork().execute("len(data)").text == str(mib << 20)
+
+    def changed():
+        """Its memory has to be written down anew."""
+        assert python.execute("again = 1").ok
+        start = time.perf_counter()
+        fork()
+        return time.perf_counter() - start
+
+    def rest():
+        while made:
+            made.pop().close()
+        if python._live.image is None:
+            python.fork().close()
+        time.sleep(0.003)
+
+    return {"os.fork, an answer": bare, "fork()": fork, "fork(), an answer": answered,
+            "fork() of a changed state": changed}, None, rest, None
+
+
 def with_sandlock():
     from sandlock import Sandbox
 
@@ -131,7 +177,10 @@ def main():
     held = bytearray(mib << 20)
     for i in range(0, len(held), 4096):
         held[i] = 1
-    contenders, many, rest, graded = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
+    if what == "forks":
+        held = None
+    makers = {"cordon": with_cordon, "sandlock": with_sandlock, "forks": lambda: with_forks(mib)}
+    contenders, many, rest, graded = makers[what]()
     for line in sys.stdin:
         name, _, count = line.strip().partition("\t")
         if name == "many":
@@ -144,8 +193,8 @@ def main():
             if rest is not None:
                 rest()
             start = time.perf_counter()
-            contenders[name]()
-            took = time.perf_counter() - start
+            measured = contenders[name]()
+            took = measured if isinstance(measured, float) else time.perf_counter() - start
         print(took * 1e3, flush=True)
 
 
