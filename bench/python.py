@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(HERE)
 MANY = 1000
 GRADED = 500
+FORKED_MIB = 200
 
 
 class Worker:
@@ -176,6 +177,20 @@ def bench_grade(b, pythons):
                       min(samples["Pool.map"]) / min(samples["subprocess, threads"]), 0.33)
 
 
+def bench_forks(b, pythons):
+    names = dict.fromkeys(("os.fork, an answer", "fork()", "fork(), an answer",
+                           "fork() of a changed state"), "forks")
+    workers = start(b, {"forks": pythons["cordon"]}, FORKED_MIB)
+    samples = measure(b, workers, names, max(10, b.rounds // 4))
+    close(workers)
+    show(f"Interpreter.fork() with {FORKED_MIB} MiB of live data beside a bare fork of such a process",
+         samples, "os.fork, an answer")
+    low = {name: report.low(got) for name, got in samples.items()}
+    b.targets.at_most(f"fork() with {FORKED_MIB} MiB", low["fork()"], 10, " ms")
+    b.targets.at_most(f"fork() with {FORKED_MIB} MiB, of a changed state",
+                      low["fork() of a changed state"], 10, " ms")
+
+
 def bench_python(b):
     shutil.copy(f"{HERE}/python_worker.py", b.dir)
     python = make_venv(b, "venv-cordon", wheel(), "--no-index")
@@ -200,5 +215,6 @@ def bench_python(b):
     bench_large(b)
     bench_interpreters(b, pythons)
     bench_rate(b, pythons)
+    bench_forks(b, pythons)
     bench_grade(b, pythons)
     bench_many(b, pythons)

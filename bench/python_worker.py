@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures on request, one round for each line on standard input: see bench/python.py.
 
-    python_worker.py WHAT MIB      WHAT: cordon, sandlock, large (numpy and pandas) or interpreters;
-                                   MIB: memory that this process holds
+    python_worker.py WHAT MIB      WHAT: cordon, sandlock, large (numpy and pandas), interpreters or forks;
+                                   MIB: memory that this process holds, or with `forks` an interpreter
 
 A request is the name of a contender; the answer is its time in milliseconds. `rate N`: warm runs per
-second, looked at for N seconds. `many N` runs N sleeps of one second at once, `grade N` N small programs with a pool and `grade plain N` with subprocess.
+second, looked at for N seconds. `many N` runs N sleeps of one second at once, `grade N` N small
+programs with a pool and `grade plain N` with subprocess.
 """
 
 import asyncio
@@ -79,7 +80,7 @@ def interpreter_large():
                    check=True)
 
 
-def large_contenders():
+def with_large():
     import pycordon
 
     pool = pycordon.Pool(preload=("numpy", "pandas"), limits_memory="1G").start()
@@ -89,7 +90,8 @@ def large_contenders():
         result = pool.run_code(LARGE)
         assert result.ok, result
 
-    return {"interpreter, numpy and pandas": interpreter_large, "Pool.run_code, numpy and pandas": warm}
+    return {"interpreter, numpy and pandas": interpreter_large,
+            "Pool.run_code, numpy and pandas": warm}, None, None, None
 
 
 def rate(seconds):
@@ -139,7 +141,7 @@ def with_interpreters():
         "Session.exec(true)": lambda: session.exec(TRUE, check=True),
         "Pool.interpreter('bash'), one piece of code": take,
         "Interpreter('bash'), one piece of code": start,
-    }, rest
+    }, None, rest, None
 
 
 def with_cordon():
@@ -184,6 +186,51 @@ def with_cordon():
     }, many, rest, lambda count: grade(pool, count)
 
 
+def with_forks(mib):
+    import pycordon
+
+    python = pycordon.Interpreter("python", limits_memory="2G").start()
+    data = f"import os\ndata = os.urandom(1 << 20) * {mib}\nlen(data)"
+    assert python.execute(data).text == str(mib << 20)
+    plain = os.urandom(1 << 20) * mib
+    made = []
+
+    def bare():
+        read, write = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.write(write, b"%d" % len(plain))
+            os._exit(0)
+        os.close(write)
+        assert os.read(read, 100) == b"%d" % (mib << 20)
+        os.close(read)
+        assert os.waitpid(pid, 0)[1] == 0
+
+    def fork():
+        made.append(python.fork())
+        return made[-1]
+
+    def answered():
+        assert fork().execute("len(data)").text == str(mib << 20)
+
+    def changed():
+        """Its memory has to be written down anew."""
+        assert python.execute("again = 1").ok
+        start = time.perf_counter()
+        fork()
+        return time.perf_counter() - start
+
+    def rest():
+        while made:
+            made.pop().close()
+        if python._live.image is None:
+            python.fork().close()
+        time.sleep(0.003)
+
+    return {"os.fork, an answer": bare, "fork()": fork, "fork(), an answer": answered,
+            "fork() of a changed state": changed}, None, rest, None
+
+
 def with_sandlock():
     from sandlock import Sandbox
 
@@ -204,13 +251,11 @@ def main():
     held = bytearray(mib << 20)
     for i in range(0, len(held), 4096):
         held[i] = 1
-    many = rest = graded = None
-    if what == "large":
-        contenders = large_contenders()
-    elif what == "interpreters":
-        contenders, rest = with_interpreters()
-    else:
-        contenders, many, rest, graded = {"cordon": with_cordon, "sandlock": with_sandlock}[what]()
+    if what == "forks":
+        held = None
+    makers = {"cordon": with_cordon, "sandlock": with_sandlock, "forks": lambda: with_forks(mib),
+              "large": with_large, "interpreters": with_interpreters}
+    contenders, many, rest, graded = makers[what]()
     for line in sys.stdin:
         name, _, count = line.strip().partition("\t")
         if name == "many":
@@ -225,8 +270,8 @@ def main():
             if rest is not None:
                 rest()
             start = time.perf_counter()
-            contenders[name]()
-            took = time.perf_counter() - start
+            measured = contenders[name]()
+            took = measured if isinstance(measured, float) else time.perf_counter() - start
         print(took * 1e3, flush=True)
 
 

@@ -38,8 +38,9 @@ mkdir "$out/unpacked"
 extension=$out/unpacked/pycordon/_cordon.abi3.so
 command=$out/unpacked/pycordon/bin/cordon
 libraries=("$extension")
-freeze=$out/unpacked/pycordon/_freeze.so
-[ ! -e "$freeze" ] || libraries+=("$freeze")
+for freeze in "$out"/unpacked/pycordon/_{freeze.so,fork.abi3.so}; do
+	[ ! -e "$freeze" ] || libraries+=("$freeze")
+done
 objdump=$(command -v "$arch-linux-gnu-objdump" || command -v objdump)
 glibc=$("$objdump" -T "${libraries[@]}" | grep -o 'GLIBC_2\.[0-9]*' | sed 's/GLIBC_2\.//' | sort -n | tail -n 1)
 if foreign=$("$objdump" -p "${libraries[@]}" | awk '$1 == "NEEDED" { print $2 }' | grep -vE '^(lib(c|m|pthread)|ld-linux-aarch64)\.so\.[0-9]+$'); then

@@ -347,6 +347,14 @@ void cordon_run_free(struct cordon_run *run);
  * error. A directory with other content stays as it is (CORDON_E_PATH). */
 int cordon_private_remove(const char *dir, struct cordon_error *err);
 
+/** Copies the private directory @from, with all that runs left in it, into the empty directory @to
+ * (mode 0700), which is one afterwards. Blocks are shared where the filesystem can; FIFOs and
+ * sockets are left out. @max_bytes and @max_files: more is an error; 0 = no bound. After an
+ * error cordon_private_remove() removes what is there. What a run changes meanwhile is copied or
+ * not. */
+int cordon_private_copy(const char *from, const char *to, uint64_t max_bytes, uint64_t max_files,
+			struct cordon_error *err);
+
 /** The receipt as JSON. @with_output: with stdout and stderr. Free with cordon_free(). */
 int cordon_result_to_json(const struct cordon_result *result, int with_output, char **ret,
 			  struct cordon_error *err);

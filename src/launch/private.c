@@ -473,6 +473,27 @@ void private_close(struct run_private *p)
 			close(TAKE_FD(*fds[i]));
 }
 
+int private_open_dir(const char *path, int *ret_fd, struct cordon_error *err)
+{
+	struct dir_at at;
+	mode_t mode;
+	int fd = -1, r = find_dir(path, &at, err);
+
+	if (r < 0)
+		return r;
+	r = open_dir(&at, false, &fd, err);
+	close(at.parent_fd);
+	if (r == 0 && fd < 0)
+		r = cordon_err(err, CORDON_E_PATH, ENOENT, "the private directory '%s'", path);
+	if (r == 0)
+		r = check_dir(&at, fd, &mode, err);
+	if (r < 0 && fd >= 0)
+		close(fd);
+	if (r == 0)
+		*ret_fd = fd;
+	return r;
+}
+
 static int remove_checked(const struct dir_at *at, int fd, struct cordon_error *err)
 {
 	mode_t mode;

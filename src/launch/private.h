@@ -36,6 +36,9 @@ void private_usage(const struct cordon_run *run, struct control_limits *ret);
 void private_end(struct cordon_run *run);
 void private_close(struct run_private *p);
 
+/* Opens one that exists and that nobody else can change. */
+int private_open_dir(const char *path, int *ret_fd, struct cordon_error *err);
+
 /* The directory with the run's program (cordon_run_options.code_dir). @path NULL = none. Opening it
  * again closes the one before. */
 int code_dir_open(const char *path, struct arena *arena, struct plan_private_dir *ret,

@@ -36,21 +36,26 @@ struct mapping {
 	char name[LINE_NAME_MAX];
 };
 
+static int why_fd = 2;
+
 static int refuse(const char *why, const char *what)
 {
-	fprintf(stderr, "freeze: %s%s%s\n", why, what[0] ? ": " : "", what);
+	dprintf(why_fd, "%s%s%s\n", why, what[0] ? ": " : "", what);
 	return -1;
 }
 
 static char *read_smaps(void)
 {
-	char *text = mmap(NULL, SMAPS_MAX, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	/* Between two pages that nobody may read, or the kernel may join it with a neighbour of
+	 * ours. */
+	char *whole = mmap(NULL, SMAPS_MAX + 2 * frozen.page_size, PROT_NONE,
+			   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *text = whole + frozen.page_size;
 	size_t len = 0;
 	ssize_t n = -1;
 	int fd = open("/proc/self/smaps", O_RDONLY | O_CLOEXEC);
 
-	if (text == MAP_FAILED || fd < 0)
+	if (whole == MAP_FAILED || fd < 0 || mprotect(text, SMAPS_MAX, PROT_READ | PROT_WRITE) < 0)
 		return NULL;
 	while (len < SMAPS_MAX - 1 && (n = read(fd, text + len, SMAPS_MAX - 1 - len)) > 0)
 		len += (size_t)n;
@@ -147,8 +152,22 @@ static int add_memory(const struct mapping *m)
 	return add_segment(hot_end, m->end, m->prot);
 }
 
+/* The stack that we are on. A thawed one has a guard beneath it, which thaw.c makes anew. */
+static int note_stack(const struct mapping *m)
+{
+	uint32_t last = frozen.n_extra - 1;
+
+	frozen.stack_end = m->end;
+	if (frozen.n_extra > 0 && frozen.extra[last].prot == 0 &&
+	    frozen.extra[last].start + frozen.extra[last].len == m->start)
+		frozen.n_extra = last;
+	return 0;
+}
+
 static int add_mapping(const struct mapping *m)
 {
+	const uint64_t here = (uint64_t)__builtin_frame_address(0);
+
 	if (strcmp(m->name, "[vsyscall]") == 0)
 		return 0;
 	if (strncmp(m->name, "[vvar", 5) == 0 || strcmp(m->name, "[vdso]") == 0) {
@@ -160,10 +179,12 @@ static int add_mapping(const struct mapping *m)
 			(struct frozen_range){ .start = m->start, .len = m->end - m->start };
 		return 0;
 	}
-	if (strcmp(m->name, "[stack]") == 0) {
-		frozen.stack_end = m->end;
+	if (m->start <= here && here < m->end)
+		return note_stack(m);
+	/* In a process that was made from an image: the kernel's own, which nobody uses any more.
+	 */
+	if (strcmp(m->name, "[stack]") == 0)
 		return 0;
-	}
 	return m->prot == 0 || m->is_wiped || m->is_droppable ? add_extra(m) : add_memory(m);
 }
 
@@ -193,6 +214,8 @@ static int add_mappings(char *text)
 	return frozen.stack_end ? 0 : refuse("there is no stack", "");
 }
 
+static uint64_t n_written;
+
 static int write_all(int fd, const void *data, size_t n)
 {
 	const char *p = data;
@@ -206,6 +229,7 @@ static int write_all(int fd, const void *data, size_t n)
 			return refuse("cannot write the image", strerror(errno));
 		p += r;
 		n -= (size_t)r;
+		n_written += (uint64_t)r;
 	}
 	return 0;
 }
@@ -221,10 +245,20 @@ static uint32_t segment_flags(uint32_t prot)
 	       (prot & PROT_EXEC ? PF_X : 0u);
 }
 
-static int write_head(int out, uint64_t *ret_size)
+static uint64_t image_size(void)
+{
+	uint64_t size = page_up(sizeof(Elf64_Ehdr) + (frozen.n_segments + 1) * sizeof(Elf64_Phdr));
+
+	for (uint32_t i = 0; i < frozen.n_segments; i++)
+		size += frozen.segments[i].end - frozen.segments[i].start;
+	return size;
+}
+
+static const char zeros[65536];
+
+static int write_head(int out)
 {
 	static Elf64_Phdr heads[FROZEN_SEGMENTS_MAX];
-	static const char zeros[65536];
 	uint32_t n = frozen.n_segments + 1; /* and that of the stack's rights */
 	Elf64_Ehdr elf = {
 		.e_ident = { ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB,
@@ -240,7 +274,6 @@ static int write_head(int out, uint64_t *ret_size)
 	};
 	uint64_t used = sizeof(elf) + n * sizeof(heads[0]), offset = page_up(used);
 
-	*ret_size = offset;
 	for (uint32_t i = 0; i < frozen.n_segments; i++) {
 		const struct frozen_segment *s = &frozen.segments[i];
 
@@ -257,25 +290,42 @@ static int write_head(int out, uint64_t *ret_size)
 	if (write_all(out, &elf, sizeof(elf)) < 0 ||
 	    write_all(out, heads, n * sizeof(heads[0])) < 0)
 		return -1;
-	return write_all(out, zeros, *ret_size - used);
+	return write_all(out, zeros, page_up(used) - used);
 }
 
-static int write_image(int out)
+static int write_segments(const struct freezing *how)
 {
-	uint64_t size;
-
-	/* Last, so that the list can be replaced in the file. */
-	if (add_segment((uint64_t)frozen_hot, (uint64_t)frozen_hot + sizeof(frozen_hot),
-			PROT_READ | PROT_WRITE) < 0 ||
-	    write_head(out, &size) < 0)
+	if (write_head(how->out) < 0)
 		return -1;
 	for (uint32_t i = 0; i < frozen.n_segments; i++) {
 		const struct frozen_segment *s = &frozen.segments[i];
 
-		if (write_all(out, (const void *)s->start, s->end - s->start) < 0)
+		if (write_all(how->out, (const void *)s->start, s->end - s->start) < 0)
 			return -1;
 	}
 	return 0;
+}
+
+static int write_image(const struct freezing *how)
+{
+	uint64_t size, left;
+
+	/* Last, so that the list can be replaced in the file. */
+	if (add_segment((uint64_t)frozen_hot, (uint64_t)frozen_hot + sizeof(frozen_hot),
+			PROT_READ | PROT_WRITE) < 0)
+		return -1;
+	size = image_size();
+	n_written = 0;
+	if (how->announce && how->announce(how, size) < 0)
+		return -1;
+	if (write_segments(how) == 0)
+		return 0;
+	/* A page that cannot be read, of a file that has become shorter. What was announced comes
+	 * all the same. */
+	while (how->announce && (left = size - n_written) > 0)
+		if (write_all(how->out, zeros, left < sizeof(zeros) ? left : sizeof(zeros)) < 0)
+			break;
+	return -1;
 }
 
 static int note_thread(void)
@@ -294,11 +344,15 @@ static int note_thread(void)
 	return 0;
 }
 
-int freeze(int out, const uint64_t **ret)
+int freeze(const struct freezing *how, const uint64_t **ret)
 {
 	char *text;
 	uint64_t stack;
 
+	why_fd = how->why;
+	/* It may have been frozen before, and this be a process made from that. */
+	frozen.n_extra = frozen.n_special = frozen.n_segments = 0;
+	frozen.stack_end = frozen.rseq = frozen.vdso = 0;
 	frozen.page_size = (uint32_t)sysconf(_SC_PAGESIZE);
 	if (frozen.page_size > sizeof(frozen_hot))
 		return refuse("pages are too large here", "");
@@ -307,6 +361,8 @@ int freeze(int out, const uint64_t **ret)
 		return refuse("cannot read /proc/self/smaps", strerror(errno));
 	if (note_thread() < 0 || add_mappings(text) < 0)
 		return -1;
+	if (how->is_only_thawed)
+		frozen.exe[0] = '\0';
 	stack = frozen_save(frozen.regs);
 	if (stack) {
 		*ret = (const uint64_t *)stack;
@@ -317,7 +373,7 @@ int freeze(int out, const uint64_t **ret)
 		return refuse("the stack is too deep", "");
 	memcpy(frozen.stack, (const void *)frozen.stack_start,
 	       frozen.stack_end - frozen.stack_start);
-	return write_image(out);
+	return write_image(how);
 }
 
 /* --- a trial run --------------------------------------------------------------------------------

@@ -79,11 +79,24 @@ void frozen_resume(const uint64_t regs[8], uint64_t value)
 	__attribute__((visibility("hidden"), noreturn));
 void thaw_entry(void) __attribute__((visibility("hidden")));
 
+/* How it is frozen. */
+struct freezing {
+	int out; /* where the image goes */
+	int why; /* where one line goes if it cannot be */
+	/* 1: there is no program that a process could execute instead if it cannot be thawed. It
+	 * ends with status 127 then. */
+	int is_only_thawed;
+	/* Called before the first byte, when nothing but the writing can fail any more. May be
+	 * NULL. */
+	int (*announce)(const struct freezing *how, uint64_t size);
+	const char *token; /* for it */
+};
+
 /*
- * Writes this process to @out. Returns 0 when that is done, -1 with a message if it cannot be; and
- * 1 in each process that is made from the image, with its initial stack in @ret.
+ * Writes this process as an image. Returns 0 when that is done, -1 with a message if it cannot be;
+ * and 1 in each process that is made from the image, with its initial stack in @ret.
  */
-int freeze(int out, const uint64_t **ret) __attribute__((visibility("hidden")));
+int freeze(const struct freezing *how, const uint64_t **ret) __attribute__((visibility("hidden")));
 
 /* What a trial run has touched, as a list for the end of the image. */
 int frozen_tell_hot(int out) __attribute__((visibility("hidden")));

@@ -234,6 +234,7 @@ static void go_on(struct object *names, const uint64_t *stack)
  * they have been told. */
 static int freeze_copy(const uint64_t **ret)
 {
+	static const struct freezing how = { .out = OUT, .why = TELL };
 	int status = 0, r;
 	pid_t pid;
 
@@ -242,7 +243,7 @@ static int freeze_copy(const uint64_t **ret)
 	pid = fork();
 	if (pid == 0) {
 		py.after_fork();
-		r = freeze(OUT, ret);
+		r = freeze(&how, ret);
 		if (r > 0)
 			return 1;
 		_exit(r == 0 ? 0 : 1);

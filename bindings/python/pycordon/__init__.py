@@ -29,6 +29,7 @@ from ._process import Process
 from ._result import Denial, Published, Result, SandboxStatus, Truncated, Usage
 from ._sandbox import Sandbox, run
 from ._session import Session, SessionCommand
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     from . import workspaces
@@ -56,7 +57,7 @@ __all__ = [
     "Endpoint", "Env", "Execution", "FileInfo", "Files", "Fs", "Graded", "Interpreter", "Limits", "Net",
     "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program", "Published",
     "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "Session", "SessionCommand", "SetupError",
-    "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
+    "Snapshot", "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
     "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from ._front import Front
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
 from ._policy import Config
 from ._result import Result
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -56,6 +57,14 @@ class AsyncSandbox(Front):
     async def restart(self) -> None:
         """Ends whatever still runs and begins with empty private files, under a new id."""
         await in_thread(self._engine.restart)
+
+    async def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Copies the private /tmp and home, for restore(). StateError while a run goes on."""
+        return await in_thread(self._engine.snapshot, name, undo=Snapshot.close)
+
+    async def restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """Makes the private /tmp and home what they were; see Sandbox.restore()."""
+        await in_thread(self._engine.restore, snapshot)
 
     async def run(
         self,

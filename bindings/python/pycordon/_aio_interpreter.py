@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import select
 import time
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union, cast, overload
 
 from . import _arguments
 from ._aio import AsyncSandbox
@@ -15,15 +15,18 @@ from ._aio_wait import Slot, in_thread, slot
 from ._code import Content
 from ._errors import UsageError
 from ._execution import Execution
+from ._image import FORKS_MAX, Image
 from ._interpreter import MAX_OUTPUT, InterpreterFront, check_timeout
 from ._job import Callback, StrPath
 from ._live import GRACE_SECONDS, Live, Task
 from ._policy import Config
 from ._sandbox import Sandbox
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._store import Home
     from ._types import InterpreterSettings
 
 
@@ -58,6 +61,11 @@ class AsyncInterpreter(InterpreterFront):
     async def __aexit__(self, *exception: object) -> None:
         await self.close()
 
+    @property
+    def sandbox(self) -> "Union[AsyncSandbox, Sandbox]":
+        """The sandbox that it runs in. That of a fork, or one that was made for it, is closed with it."""
+        return cast("Union[AsyncSandbox, Sandbox]", self._sandbox)
+
     async def execute(
         self,
         code: Content,
@@ -90,12 +98,55 @@ class AsyncInterpreter(InterpreterFront):
         async with self._turn():
             return await self._ask("get", payload)
 
+    @overload
+    async def fork(self) -> "AsyncInterpreter": ...
+
+    @overload
+    async def fork(self, n: int) -> "List[AsyncInterpreter]": ...
+
+    async def fork(self, n: Optional[int] = None) -> "Union[AsyncInterpreter, List[AsyncInterpreter]]":
+        """Interpreters that go on from the state of this one; see Interpreter.fork()."""
+        count = 1 if n is None else _arguments.whole("n", n, 1, FORKS_MAX)
+        async with self._turn():
+            self._check_forkable()
+            image = self._ready_image() or await self._freeze()
+            forks: List[AsyncInterpreter] = []
+            for home in await in_thread(self._copies, count, undo=_remove_all):
+                fork = AsyncInterpreter.__new__(AsyncInterpreter)
+                fork._go_on_as(self, AsyncSandbox, home, image)
+                fork._turns, fork._slot = None, None
+                forks.append(fork)
+        return forks[0] if n is None else forks
+
+    async def _freeze(self) -> Image:
+        live = await self._ready()
+        if live.image is not None:
+            return live.image
+        task, payload = await in_thread(self._begin_freezing, live)
+        await self._do(live, task, payload)
+        return self._frozen(live, task)
+
+    async def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Copies the private files of its sandbox; see Interpreter.snapshot()."""
+        async with self._turn():
+            self._check_open()
+            run = None if self._live is None else self._live.run
+            return await in_thread(self._sandbox._engine.snapshot, name, run, undo=Snapshot.close)
+
+    async def restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """Makes the private files what they were; see Interpreter.restore()."""
+        async with self._turn():
+            self._check_restore(snapshot)
+            await self._drop()
+            self._image, self._reason = None, ""
+            await in_thread(self._sandbox._engine.restore, snapshot)
+
     async def restart(self) -> None:
         """Ends the interpreter with everything it has started, and starts a fresh one."""
         async with self._turn():
             self._check_open()
             await self._drop()
-            self._reason = ""
+            self._image, self._reason = None, ""
             await self._ready()
 
     async def start(self) -> "AsyncInterpreter":
@@ -221,6 +272,11 @@ class AsyncInterpreter(InterpreterFront):
                     await later.pop(0)
         finally:
             _forget(loop, known)
+
+
+def _remove_all(homes: "List[Home]") -> None:
+    for home in homes:
+        home.remove()
 
 
 def _forget(loop: asyncio.AbstractEventLoop, known: Mapping[int, int]) -> None:

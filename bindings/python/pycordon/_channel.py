@@ -2,9 +2,10 @@
 """What an interpreter and its host say to each other, over the channel of a run.
 
 To the driver: ``KIND TOKEN SIZE\\n`` and SIZE bytes. Kinds: ``exec`` (code), ``set`` (variables),
-``get`` (a name), ``sync`` (how many interrupts to wait for). From the driver: ``TOKEN JSON\\n``, then
-the parts whose sizes the JSON has under "parts". Types: ``hello`` (token ``-``), ``display``, and one
-of ``end``, ``value``, ``refused`` for each request.
+``get`` (a name), ``sync`` (how many interrupts to wait for), ``freeze`` (what the driver needs for that,
+once). From the driver: ``TOKEN JSON\\n``, then the parts whose sizes the JSON has under "parts". Types:
+``hello`` (token ``-``), ``display``, ``image`` (one part, which goes into a file), and one of ``end``,
+``value``, ``refused`` for each request.
 
 The token is random and new for each request. The driver shares its process with the code, so the code
 can say anything that the driver can: what comes is strictly checked and bounded, and whatever does not
@@ -17,18 +18,29 @@ import json
 import os
 import socket
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    from ._image import Image
 
 HEAD_MAX = 1 << 16  # bytes of a message's first line
 PARTS_MAX = 64
 _CHUNK = 1 << 18
+_IMAGE_CHUNK = 1 << 20
 _FIELDS: Dict[str, Dict[str, type]] = {
     "hello": {"version": str},
     "display": {"mimes": list},
     "end": {"mimes": list, "count": int, "signals": int, "error": str, "status": int, "exited": bool},
     "value": {"kind": str},
     "refused": {},
+    "image": {},
 }
+
+
+def write_all(fd: int, data: memoryview) -> None:
+    """All of it, into a file."""
+    while data:
+        data = data[os.write(fd, data) :]
 
 
 class ProtocolError(Exception):
@@ -90,6 +102,11 @@ class Channel:
         self._out = bytearray()
         self._in = bytearray()
         self._head: Optional[Tuple[str, str, Dict[str, Any], List[int]]] = None
+        self._expected: Optional[Tuple[Image, int]] = None  # where one may go, and its bytes at most
+        self._image: Optional[Image] = None  # where the one that comes goes
+        self._left = 0  # bytes of the image that are still to come
+        self._chunk = bytearray()
+        self._image_error: Optional[OSError] = None
         self.is_closed = False
 
     def fileno(self) -> int:
@@ -119,10 +136,52 @@ class Channel:
                 return
             del self._out[:sent]
 
+    def expect_image(self, image: "Image", most: int) -> None:
+        """One may come now, of ``most`` bytes."""
+        self._expected, self._image_error = (image, most), None
+
+    def end_image(self) -> None:
+        """None may come any more. OSError: what came could not be written."""
+        self._expected = self._image = None
+        error, self._image_error = self._image_error, None
+        if error is not None:
+            raise error
+
+    def _write_image(self, data: memoryview) -> None:
+        """What cannot be written is read all the same, so that the interpreter can go on."""
+        try:
+            if self._image is not None and self._image_error is None:
+                write_all(self._image.fd, data)
+        except OSError as error:
+            self._image_error = error
+
+    def _receive_image(self) -> bool:
+        """Some of its bytes, from the socket into the file. False: there are none now."""
+        if not self._chunk:
+            self._chunk = bytearray(_IMAGE_CHUNK)
+        with memoryview(self._chunk) as view:
+            try:
+                count = self._socket.recv_into(view[: min(self._left, _IMAGE_CHUNK)])
+            except BlockingIOError:
+                return False
+            except OSError:
+                count = 0
+            if count == 0:
+                self.is_closed = True
+            self._write_image(view[:count])
+        self._left -= count
+        if self._left == 0:
+            self._chunk = bytearray()
+        return True
+
     def receive(self) -> List[Message]:
         """What has come. Reads no more than one message may have before it looks at that."""
         found: List[Message] = []
         while not self.is_closed:
+            if self._left > 0:
+                if not self._receive_image():
+                    break
+                continue
             try:
                 data = self._socket.recv(_CHUNK)  # never recvmsg(): see above
             except BlockingIOError:
@@ -147,6 +206,11 @@ class Channel:
                     return
                 self._head = _parse(bytes(self._in[:end]))
                 del self._in[: end + 1]
+                if self._head[1] == "image":
+                    self._begin_image(found)
+                    if self._left > 0:
+                        return
+                    continue
                 if sum(self._head[3]) > self._limit:
                     raise ProtocolError("a message is too large")
             token, kind, fields, sizes = self._head
@@ -159,6 +223,20 @@ class Channel:
             del self._in[:begin]
             self._head = None
             found.append(Message(token, kind, fields, tuple(parts)))
+
+    def _begin_image(self, found: List[Message]) -> None:
+        assert self._head is not None
+        (token, kind, fields, sizes), self._head = self._head, None
+        if self._expected is None:
+            raise ProtocolError("an image was not asked for")
+        if len(sizes) != 1 or not 0 < sizes[0] <= self._expected[1]:
+            raise ProtocolError("an image is too large")
+        self._image, self._expected = self._expected[0], None
+        found.append(Message(token, kind, fields, ()))
+        first = min(len(self._in), sizes[0])
+        self._write_image(memoryview(bytes(self._in[:first])))
+        del self._in[:first]
+        self._left = sizes[0] - first
 
     def close(self) -> None:
         """No more."""

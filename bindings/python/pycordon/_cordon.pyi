@@ -263,5 +263,8 @@ def policy_schema() -> str: ...
 def confine(policy: Policy, cwd: Optional[_Word] = None, home: Optional[_Word] = None) -> None:
     """Shuts this process in for good."""
 
+def private_copy(dir: str, to: str, max_bytes: int, max_files: int, /) -> None:
+    """Copies a private directory into an empty one."""
+
 def private_remove(dir: _Word, /) -> None:
     """Removes a private directory and all that is in it."""

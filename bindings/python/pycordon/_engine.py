@@ -24,6 +24,7 @@ from ._python import KEPT_HOME, callers_path, hidden, interpreter, program, sear
 from ._result import Result, not_started
 from ._runs import Runs
 from ._settings import Policies, Settings
+from ._snapshot import Snapshot, Snapshots, check_persist
 from ._view import PrivateDir, Viewer
 from ._warm import MAIN, Warm
 
@@ -84,6 +85,7 @@ class Engine:
         self.runs = Runs(settings.name, self.parked)
         self.private = PrivateDir(settings, self._viewer, self.runs)
         self.builds = Builds(settings, self.runs.add_usage)
+        self._snapshots = Snapshots()
         self.warm = None if settings.preload is None else Warm(settings, self.private.place_for_code)
         self._pid = os.getpid()
 
@@ -98,6 +100,45 @@ class Engine:
             raise CordonError(f"cannot attach to sandbox '{id}': {error}") from None
         engine.private.take(home)
         return engine
+
+    def branch(self, home: _store.Home) -> "Engine":
+        """A sandbox like this one with the files in ``home``, a copy of this one's."""
+        engine = Engine(replace(self.settings, id=None, keep=False, parked=0))
+        engine._viewer.take(self._viewer)
+        engine.private.take(home)
+        return engine
+
+    def snapshot(self, name: Optional[str], besides: Optional[_cordon.Run] = None) -> Snapshot:
+        """A copy of the private files. ``besides``: a run that does not change them now."""
+        self.check_open()
+        check_persist(self.settings.persist)
+        name = self._snapshots.new_name(name)
+        self.runs.check_quiet(besides)
+        return self._snapshots.add(name, self.private.copy())
+
+    def check_restore(self, which: Union[Snapshot, str], besides: Optional[_cordon.Run] = None) -> _store.Home:
+        """Whether it can be restored once a run has ended; its files."""
+        self.check_open()
+        home = self._snapshots.find(which)
+        self.runs.check_quiet(besides)
+        return home
+
+    def restore(self, which: Union[Snapshot, str]) -> None:
+        """Puts a copy of a snapshot in the place of the private files."""
+        home = self.check_restore(which)
+        if self.parked is not None:
+            self.parked.close()  # they have the old files in their view
+            self.parked = self.runs.parked = Parked(self._make_pool)
+        self.private.replace(home)
+
+    @property
+    def level(self) -> str:
+        """Which layers there are."""
+        return self._viewer.common().level
+
+    def memory_bytes(self) -> int:
+        """limits.memory of a run; 0: none."""
+        return self._viewer.limits(self.private.open().path).memory_bytes
 
     # --- its life --------------------------------------------------------------------------------
 
@@ -144,6 +185,7 @@ class Engine:
             if self.warm is not None:
                 self.warm.close()
             self.runs.end()
+            self._snapshots.close()
             self.private.close(remove)
 
     def restart(self) -> None:

@@ -11,26 +11,30 @@ import select
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, Mapping, Optional, cast
+from typing import TYPE_CHECKING, Any, Deque, Dict, List, Mapping, Optional, Tuple, Type, Union, cast, overload
 
 from . import _arguments
 from ._code import Content
-from ._errors import ClosedError, SetupError, StateError, UsageError
+from ._errors import ClosedError, SetupError, StateError, SystemCallError, UsageError
 from ._execution import Execution
+from ._image import FORKS_MAX, FREEZE_SECONDS, Image, check_engine, check_kind, freezer
 from ._interpreters import find_kind
 from ._job import Callback, RunArguments, StrPath
 from ._live import GRACE_SECONDS, Live, Task, make_execution
 from ._policy import Config
 from ._sandbox import Sandbox
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ._front import Front
+    from ._store import Home
     from ._types import InterpreterSettings
 
 #: Bytes of each stream that an Execution keeps, and of what it displays.
 MAX_OUTPUT = 64 << 20
+_SAID_MAX = 300  # characters of a reason that comes from inside
 
 
 class Turns:
@@ -89,6 +93,8 @@ class InterpreterFront:
         self._reason = ""  # why the last one ended, until the next execution tells
         self._is_closed = False
         self._is_starting = False
+        self._image: Optional[Image] = None  # what it begins with, if it is a fork
+        self._first_count = 0
 
     @property
     def has_usual_limits(self) -> bool:
@@ -125,8 +131,9 @@ class InterpreterFront:
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
-        args = RunArguments(self._kind.argv(), cwd=self._cwd)
-        live.start(self._sandbox._engine, args)
+        # A fork goes to its directory itself.
+        args = RunArguments(self._kind.argv(), cwd=self._cwd if self._image is None else "/")
+        live.start(self._sandbox._engine, args, self._image)
         return live
 
     def _greeted(self, live: Live) -> None:
@@ -140,8 +147,86 @@ class InterpreterFront:
                 f"the {self._kind.name} interpreter did not start: {why}",
                 hint=said.splitlines()[-1][:200] if said else None,
             )
+        if task.answer.type == "refused":
+            live.close()
+            raise StateError(f"the fork did not start: {_one_line(task.answer.parts[1])}")
         live.task = None
-        self._live, self._count = live, 0
+        self._image = None
+        self._live, self._count, self._first_count = live, self._first_count, 0
+
+    # --- forks and snapshots -----------------------------------------------------------------------
+
+    def _check_forkable(self) -> None:
+        self._check_open()
+        check_kind(self._kind)
+        check_engine(self._sandbox._engine)
+        if self._reason:
+            raise StateError(self._reason, hint="its state is lost; the next execute() starts a fresh one")
+
+    def _ready_image(self) -> Optional[Image]:
+        """One that exists already."""
+        live = self._live
+        return self._image if live is None else live.image
+
+    def _begin_freezing(self, live: Live) -> Tuple[Task, bytes]:
+        """What is asked for an image: a task, whose answer _frozen() takes."""
+        engine = self._sandbox._engine
+        engine.runs.check_quiet(live.run)
+        task = self._new_task("freeze", FREEZE_SECONDS, {})
+        task.image = Image()
+        task.image_most = Image.most(engine.memory_bytes())
+        payload = b"" if live.can_freeze else freezer()
+        live.can_freeze = True
+        return task, payload
+
+    def _frozen(self, live: Live, task: Task) -> Image:
+        answer = task.answer
+        if answer is None:
+            self._reason = live.why()
+        live.task = None
+        if answer is None:
+            raise StateError(self._reason, hint="its state is lost; the next execute() starts a fresh one")
+        assert task.image is not None
+        try:
+            live.end_freezing()
+        except OSError as error:
+            raise SystemCallError(
+                f"the memory of the interpreter cannot be kept: {error.strerror}", errno=error.errno or 0
+            ) from None
+        if answer.type == "refused" or not task.has_image:
+            why = _one_line(answer.parts[1]) if answer.type == "refused" else "it sent nothing"
+            raise StateError(f"the interpreter cannot be forked: {why}")
+        task.image.seal()
+        live.image = task.image
+        return task.image
+
+    def _copies(self, n: int) -> "List[Home]":
+        """The files, for each fork."""
+        engine = self._sandbox._engine
+        engine.runs.check_quiet(None if self._live is None else self._live.run)
+        made: "List[Home]" = []
+        try:
+            for _ in range(n):
+                made.append(engine.private.copy())
+        except BaseException:
+            for home in made:
+                home.remove()
+            raise
+        return made
+
+    def _check_restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """What can be known before the interpreter is ended."""
+        self._check_open()
+        self._sandbox._engine.check_restore(snapshot, None if self._live is None else self._live.run)
+
+    def _go_on_as(
+        self, parent: "InterpreterFront", kind: "Type[Front]", home: "Home", image: Image
+    ) -> None:
+        """A new object becomes a fork, with a sandbox of this kind."""
+        sandbox = kind.__new__(kind)
+        sandbox._engine = parent._sandbox._engine.branch(home)
+        self._set_up(parent._kind.name, sandbox, True, parent._cwd, parent._limit, parent._grace)
+        self._image, self._first_count = image, parent._count
 
     def _new_task(
         self, kind: str, timeout: Optional[float], callbacks: Dict[str, Optional[Callback]]
@@ -162,9 +247,11 @@ class InterpreterFront:
 
     def _answered(self, live: Live, task: Task) -> Any:
         """The value that a request other than code gives."""
-        answer, live.task = task.answer, None
+        answer = task.answer
         if answer is None:
             self._reason = live.why()
+        live.task = None
+        if answer is None:
             raise StateError(self._reason, hint="the next call starts a fresh one")
         if answer.type == "refused":
             name, value = (part.decode("utf-8", "replace") for part in answer.parts)
@@ -180,6 +267,12 @@ class InterpreterFront:
             return json.loads(answer.parts[0])
         except (ValueError, RecursionError):
             raise UsageError("the value is no JSON") from None
+
+
+def _one_line(said: bytes) -> str:
+    """Words of the guest's, for a message."""
+    text = said.decode("utf-8", "replace")
+    return "".join(c if c.isprintable() else "?" for c in text[:_SAID_MAX])
 
 
 def check_timeout(timeout: Optional[float]) -> Optional[float]:
@@ -227,6 +320,11 @@ class Interpreter(InterpreterFront):
     def __enter__(self) -> "Interpreter":
         return self
 
+    @property
+    def sandbox(self) -> Sandbox:
+        """The sandbox that it runs in. That of a fork, or one that was made for it, is closed with it."""
+        return cast(Sandbox, self._sandbox)
+
     def __exit__(self, *exception: object) -> None:
         self.close()
 
@@ -265,12 +363,61 @@ class Interpreter(InterpreterFront):
         with self._turns:
             return self._ask("get", payload)
 
+    @overload
+    def fork(self) -> "Interpreter": ...
+
+    @overload
+    def fork(self, n: int) -> "List[Interpreter]": ...
+
+    def fork(self, n: Optional[int] = None) -> "Union[Interpreter, List[Interpreter]]":
+        """An interpreter that goes on from the state of this one: variables, modules, functions, open
+        files, directory, and a copy of the sandbox's private files. ``n``: a list of so many. Each has a
+        sandbox of its own with the same policy, starts with its first call, and is closed by itself;
+        this one goes on as before. Python on x86_64 only.
+
+        StateError, with nothing changed: threads or processes go on, or a descriptor cannot be
+        opened again (sockets, pipes)."""
+        count = 1 if n is None else _arguments.whole("n", n, 1, FORKS_MAX)
+        with self._turns:
+            self._check_forkable()
+            image = self._ready_image() or self._freeze()
+            forks: List[Interpreter] = []
+            for home in self._copies(count):
+                fork = Interpreter.__new__(Interpreter)
+                fork._go_on_as(self, Sandbox, home, image)
+                fork._turns = Turns()
+                forks.append(fork)
+        return forks[0] if n is None else forks
+
+    def _freeze(self) -> Image:
+        live = self._ready()
+        if live.image is not None:
+            return live.image
+        task, payload = self._begin_freezing(live)
+        self._do(live, task, payload)
+        return self._frozen(live, task)
+
+    def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Copies the private files of its sandbox, not its memory: for that there is fork()."""
+        with self._turns:
+            self._check_open()
+            return self._sandbox._engine.snapshot(name, None if self._live is None else self._live.run)
+
+    def restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """Makes the private files what they were. It ends the interpreter; the next call starts a fresh
+        one, which finds them."""
+        with self._turns:
+            self._check_restore(snapshot)
+            self._drop()
+            self._image, self._reason = None, ""
+            self._sandbox._engine.restore(snapshot)
+
     def restart(self) -> None:
         """Ends the interpreter with everything it has started, and starts a fresh one."""
         with self._turns:
             self._check_open()
             self._drop()
-            self._reason = ""
+            self._image, self._reason = None, ""
             self._ready()
 
     def start(self) -> "Interpreter":

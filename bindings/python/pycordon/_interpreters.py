@@ -58,7 +58,8 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
 @lru_cache(maxsize=None)
-def _driver(name: str) -> str:
+def driver_text(name: str) -> str:
+    """A program that runs inside."""
     with open(os.path.join(os.path.dirname(__file__), "drivers", name), encoding="utf-8") as file:
         return file.read()
 
@@ -77,13 +78,13 @@ class Kind:
             return [interpreter() or "python3", "-I", "-X", "utf8", "-c", _PYTHON]
         if self.name == "javascript":
             return ["node", "-e", _NODE]
-        return ["bash", "--norc", "--noprofile", "-c", _driver(self.driver)]
+        return ["bash", "--norc", "--noprofile", "-c", driver_text(self.driver)]
 
     def greeting(self, limit: int) -> bytes:
         """What it is sent first."""
         if self.name == "bash":
             return b""
-        text = _driver(self.driver).encode()
+        text = driver_text(self.driver).encode()
         return b"%d %d\n" % (len(text), limit) + text
 
     def code(self, code: Any) -> bytes:

@@ -27,6 +27,7 @@ from ._job import Job, RunArguments
 from ._result import Result, Truncated
 
 if TYPE_CHECKING:
+    from ._image import Image
     from ._job import Callback
 
 _CHUNK = 1 << 16
@@ -61,6 +62,9 @@ class Task:
         self.displays: List[Display] = []
         self.shown_bytes = 0
         self.answer: Optional[Message] = None
+        self.has_image = False  # one came, into ``image``, of so many bytes at most
+        self.image: "Optional[Image]" = None
+        self.image_most = 0
         self.timed_out = False
         self.failed: Optional[BaseException] = None  # what a callback raised
         self.doom = ""  # why the interpreter is being ended
@@ -99,16 +103,23 @@ class Live:
         self.quiet_at = 0.0  # before that an interrupt may still be on its way
         self.version = ""
         self.task: Optional[Task] = None
+        self.can_freeze = False  # it has what it needs for that
+        self.image: "Optional[Image]" = None  # of it as it is now
 
     # --- its beginning ---------------------------------------------------------------------------
 
-    def start(self, engine: Engine, args: RunArguments, ahead: bool = False) -> None:
-        """Starts it; it is ready when the task that this begins has its answer. ``ahead``: for a user to
-        come, who asks is_as_new()."""
+    def start(
+        self, engine: Engine, args: RunArguments, image: "Optional[Image]" = None, ahead: bool = False
+    ) -> None:
+        """Starts it; it is ready when the task that this begins has its answer. ``image``: it goes on
+        from there. ``ahead``: for a user to come, who asks is_as_new()."""
 
         def connect(job: Job) -> None:
             self._connect(job)
             job.options["ahead"] = ahead
+            if image is not None:
+                job.options["image_fd"] = image.lend()
+                job.fds.append(job.options["image_fd"])
 
         try:
             started = engine.begin(args, connect)
@@ -123,7 +134,10 @@ class Live:
         self._channel = Channel(started.run.channel(), self._limit)
         self.task = Task("hello", START_SECONDS, {}, _CHUNK)
         self.task.token = "-"
-        self._channel.send(self.kind.greeting(self._limit))
+        if image is None:
+            self._channel.send(self.kind.greeting(self._limit))
+        else:
+            self.can_freeze, self.image = True, image
 
     def _connect(self, job: Job) -> None:
         _, readers = job.connect(with_stdin=False)
@@ -158,8 +172,22 @@ class Live:
     def begin(self, task: Task, payload: bytes) -> None:
         """Sends a request. step() until is_done."""
         assert self._channel is not None and self.task is None
+        if task.kind not in ("freeze", "sync"):
+            self.image = None
+        if task.image is not None:
+            self._channel.expect_image(task.image, task.image_most)
         self.task = task
         self._channel.send(f"{task.kind} {task.token} {len(payload)}\n".encode() + payload)
+
+    def end_freezing(self) -> None:
+        """No image is expected any more. OSError: what came could not be written."""
+        assert self._channel is not None
+        self._channel.end_image()
+
+    @property
+    def run(self) -> "Optional[_cordon.Run]":
+        """Its run, while it goes on."""
+        return None if self._started is None else self._started.run
 
     @property
     def is_done(self) -> bool:
@@ -271,7 +299,10 @@ class Live:
             self.stop(task)
 
     def stop(self, task: Task) -> None:
-        """Interrupts the code, and ends the interpreter if that does not help."""
+        """Interrupts the code, and ends the interpreter if that does not help. What is no code of the
+        user's comes to its end by itself."""
+        if task.kind == "freeze":
+            return
         self.interrupt()
         task.kill_at = time.monotonic() + self._grace
 
@@ -287,7 +318,10 @@ class Live:
                 raise ProtocolError("too much was displayed")
             task.displays.append(Display(bundle))
             return
-        wanted = {"hello": ("hello",), "exec": ("end",)}.get(task.kind, ("value", "refused"))
+        if message.type == "image" and task.kind == "freeze" and not task.has_image:
+            task.has_image = True
+            return
+        wanted = {"hello": ("hello", "refused"), "exec": ("end",)}.get(task.kind, ("value", "refused"))
         if message.type not in wanted:
             raise ProtocolError(f"'{message.type}' was not asked for")
         if message.type == "end" and "error" in message.fields and len(message.parts) != 3:

@@ -263,6 +263,16 @@ class Runs:
         if not self.live:
             self._quiet.notify_all()
 
+    def check_quiet(self, besides: Optional[_cordon.Run] = None) -> None:
+        """StateError if anything of this object's runs that could change files, but for one run."""
+        with self._lock:
+            is_busy = any(run is not besides for run in self.live) or bool(self.kept)
+            is_busy = is_busy or any(process.poll() is None for process in self._spawned)
+        if is_busy:
+            raise StateError(
+                "a run goes on in the sandbox, which may change its files", hint="wait for its end, or end it"
+            )
+
     # --- all of them -----------------------------------------------------------------------------
 
     def close(self) -> bool:

@@ -15,6 +15,7 @@ from ._job import Callback, Command, RunArguments, Stdin, StrPath
 from ._policy import Config
 from ._process import Process, compiled, open_process, run_streaming, wait_for
 from ._result import Result
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -74,6 +75,15 @@ class Sandbox(Front):
     def restart(self) -> None:
         """Ends whatever still runs and begins with empty private files, under a new id."""
         self._engine.restart()
+
+    def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Copies the private /tmp and home, for restore(). StateError while a run goes on."""
+        return self._engine.snapshot(name)
+
+    def restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """Makes the private /tmp and home what they were; the snapshot stays. StateError while a run
+        goes on. If it fails, the files are what they are now."""
+        self._engine.restore(snapshot)
 
     # --- running ---------------------------------------------------------------------------------
 

@@ -36,6 +36,8 @@ class View:
     host_uid: int
     host_gid: int
     shown: Tuple[str, ...]  # files of the host that are visible, for whatever reason
+    memory_bytes: int  # limits; 0: none
+    disk_bytes: int
 
     @classmethod
     def from_plan(cls, plan: Mapping[str, Any]) -> "View":
@@ -50,6 +52,8 @@ class View:
             ids["host_uid"],
             ids["host_gid"],
             tuple(step["path"] for step in plan["steps"] if step["do"] in _SHOWING),
+            int(plan["limits"].get("memory_bytes", 0)),
+            int(plan["limits"].get("workspace_bytes", 0)),
         )
 
 
@@ -59,6 +63,7 @@ class Viewer:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._common: Optional[View] = None
+        self._limits: Optional[View] = None
 
     def plan(self, policy: _cordon.Policy, argv0: str) -> View:
         """The view of one run."""
@@ -80,6 +85,27 @@ class Viewer:
             native = from_document(doc).native(settings.base_dir)
             view = self._common = self._with_owner(self.plan(native, "/bin/sh"), doc)
         return view
+
+    def limits(self, private_dir: str) -> View:
+        """The view of a run with this private directory, for its limits."""
+        view = self._limits
+        if view is None:
+            settings = self._settings
+            native, options = settings.policy.native(settings.base_dir), settings.launch_options()
+            argv0 = next(iter(settings.policy.effective().get("commands", ())), "/bin/sh")
+            for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
+                if key in settings.policy.unlimited:
+                    options[option] = -1
+            try:
+                text = launcher().plan(native, [argv0], private_dir=private_dir, **options)
+            except _cordon.Error as error:
+                raise_native(error)
+            view = self._limits = View.from_plan(json.loads(text))
+        return view
+
+    def take(self, other: "Viewer") -> None:
+        """What is known of a sandbox with the same settings."""
+        self._common, self._limits = other._common, other._limits
 
     def _with_owner(self, view: View, doc: Mapping[str, Any]) -> View:
         """With a private directory root's runs at level landlock keep root's id."""
@@ -161,6 +187,29 @@ class PrivateDir:
             return
         self._viewer.common()  # fails before anything is made if no run can be planned
         self.take(self._create(settings.meta(), settings.keep))
+
+    def copy(self) -> _store.Home:
+        """A new directory with the same files. The caller sees to it that no run changes them now."""
+        return self._copy_of(self.open())
+
+    def replace(self, other: _store.Home) -> None:
+        """Puts a copy of another directory's files in the place of those here, at once or not at all."""
+        mine, made = self.open(), self._copy_of(other)
+        try:
+            _store.exchange_private(mine.path, made.path)
+        finally:
+            made.remove()
+
+    def _copy_of(self, source: _store.Home) -> _store.Home:
+        view = self._viewer.limits(source.path)
+        home = _store.create(self._settings.meta(), keep=False)
+        try:
+            # limits.disk counts a file for each 4 KiB.
+            _store.copy_private(source.path, home.path, view.disk_bytes, view.disk_bytes // 4096)
+        except BaseException:
+            home.remove()
+            raise
+        return home
 
     def temporary(self) -> _store.Home:
         """A directory for one run of a sandbox that has none. The caller removes it."""

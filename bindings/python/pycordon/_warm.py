@@ -77,12 +77,13 @@ def module_names(preload: "Union[str, Sequence[str], None]") -> Optional[Tuple[s
     return names
 
 
-def _memory_file() -> int:
+def memory_file(name: str = "cordon-python") -> int:
+    """A file in memory that can be sealed and executed."""
     flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
     try:
-        return os.memfd_create("cordon-python", flags | _MFD_EXEC)
+        return os.memfd_create(name, flags | _MFD_EXEC)
     except OSError:
-        return os.memfd_create("cordon-python", flags)
+        return os.memfd_create(name, flags)
 
 
 Source = Optional[Tuple[int, int, int, int]]
@@ -112,7 +113,8 @@ def _paths(said: bytes, grants: Sequence[str]) -> List[str]:
     return [python, os.path.realpath(python), *(p for p in paths[:_FILES_MAX] if ".." not in p)]
 
 
-def _seal(fd: int) -> None:
+def seal(fd: int) -> None:
+    """Nothing changes its content any more."""
     os.fchmod(fd, 0o555)
     try:
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEAL_EXEC)
@@ -225,7 +227,7 @@ class Warm:
     def _make(self) -> int:
         policy = self._policy()
         drop = Drop(os.path.dirname(self._place(policy)), None)
-        fd = _memory_file()
+        fd = memory_file()
         try:
             os.ftruncate(fd, _IMAGE_MAX)
             fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
@@ -242,7 +244,7 @@ class Warm:
             sources = {path: _source(path) for path in _paths(said, grants)}
             os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
             self._try_out(policy, drop, fd)
-            _seal(fd)
+            seal(fd)
             self._sources = sources
             self._inode = _inode(fd)
         except BaseException:
@@ -255,13 +257,13 @@ class Warm:
     def _try_out(self, policy: Policy, drop: Drop, image: int) -> None:
         """A trial run of a copy: does it work, and which pages does it need? They are made ready at once in
         the runs to come."""
-        copy = _memory_file()
+        copy = memory_file()
         try:
             size = os.fstat(image).st_size
             done = 0
             while done < size:
                 done += os.sendfile(copy, image, done, size - done)
-            _seal(copy)
+            seal(copy)
             got = self._run(policy, drop, stdout="capture", image=copy,
                             variables={"CORDON_WARM_TRIAL": "1"})  # fmt: skip
         finally:

@@ -76,3 +76,28 @@ PyObject *module_private_remove(PyObject *module, PyObject *path)
 		return raise_error(module, &err);
 	Py_RETURN_NONE;
 }
+
+PyObject *module_private_copy(PyObject *module, PyObject *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	unsigned long long bytes, files;
+	PyObject *from, *to, *from_bytes = NULL, *to_bytes = NULL;
+	int r = -1;
+
+	if (!PyArg_ParseTuple(args, "O!O!KK:private_copy", &PyUnicode_Type, &from, &PyUnicode_Type,
+			      &to, &bytes, &files))
+		return NULL;
+	if (path_bytes(from, "from", &from_bytes) == 0 && path_bytes(to, "to", &to_bytes) == 0) {
+		Py_BEGIN_ALLOW_THREADS
+			r = cordon_private_copy(PyBytes_AsString(from_bytes),
+						PyBytes_AsString(to_bytes), bytes, files, &err);
+		Py_END_ALLOW_THREADS
+		if (r < 0)
+			raise_error(module, &err);
+	}
+	Py_XDECREF(from_bytes);
+	Py_XDECREF(to_bytes);
+	if (r < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}

@@ -53,6 +53,8 @@ static PyMethodDef module_methods[] = {
 	  "workspace_gc(state_dir=None, older_than=None, dry_run=False): what was removed, why." },
 	{ "confine", (PyCFunction)(void (*)(void))module_confine, METH_VARARGS | METH_KEYWORDS,
 	  "confine(policy, cwd=None, home=None): shuts this process in for good." },
+	{ "private_copy", module_private_copy, METH_VARARGS,
+	  "private_copy(dir, to, max_bytes, max_files): copies a private directory." },
 	{ "private_remove", module_private_remove, METH_O,
 	  "private_remove(dir): removes a private directory and all that is in it." },
 	{ NULL, NULL, 0, NULL },

@@ -11,6 +11,9 @@
  * bound if descriptors are under way in a socket, a table cannot be read, or there are more than
  * 8192 descriptors. Another program's growth can thus be charged to a run, but not more of it than
  * the run has places for.
+ *
+ * The image that a run executes is a memory file, too. It is the caller's, sealed, and there before
+ * the run: only what the run has written to is charged, which are anonymous pages.
  */
 #include "init/watch/shmem.h"
 
@@ -31,6 +34,7 @@
 #define DESCRIPTORS_MAX 8192 /* looked at in one round; more take too long */
 #define THREADS_MAX 4096
 #define MEMINFO_MAX 4096
+#define STATUS_MAX 4096
 #define LINES_BYTES 65536
 #define PLACE_BYTES (16u << 20) /* what may be behind a mapping at least */
 #define ROUNDS_KEPT 16		/* an idle process is not read in each round */
@@ -48,6 +52,7 @@ static unsigned n_objects;
 static uint32_t current;    /* number of this round */
 static uint64_t outside;    /* shared memory that is not the tree's, at most */
 static uint64_t kernel_dev; /* device of memory files */
+static uint64_t image_ino;  /* 0 = no image */
 
 /* What one look at the descriptors found. */
 struct look {
@@ -81,6 +86,9 @@ void shmem_start(struct init *in)
 	long fd = raw2(__NR_memfd_create, "cordon-init", MFD_CLOEXEC);
 
 	outside = machine_shared(in);
+	if (in->image_fd >= 0 &&
+	    raw_syscall(__NR_fstat, in->image_fd, RAW_ARG(&st), 0, 0, 0, 0) == 0)
+		image_ino = st.st_ino;
 	/* Without it shared anonymous mappings cannot be told from other mappings. */
 	if (fd < 0) {
 		in->watch_error = fd;
@@ -134,9 +142,11 @@ static struct object *find(uint64_t ino)
 static void look_at_memory_file(struct init *in, const char *path, struct look *look)
 {
 	struct object *o;
-	struct stat st;
+	struct stat st = { .st_ino = 0 };
 
 	if (raw_syscall(__NR_newfstatat, in->proc_fd, RAW_ARG(path), RAW_ARG(&st), 0, 0, 0) < 0)
+		return;
+	if (st.st_ino == image_ino)
 		return;
 	o = find(st.st_ino);
 	if (!o) {
@@ -175,11 +185,29 @@ static void look_at_descriptor(struct init *in, int pid, int fd, struct look *lo
 	}
 }
 
+/*
+ * It has ended, or is about to: it has no memory any more (no VmSize), and runs no code of its own
+ * until it has closed everything. Its table belongs to root then and cannot be read, which must not
+ * look like one that is hidden from us.
+ */
+static int has_ended(struct init *in, int pid)
+{
+	char text[STATUS_MAX];
+	long n = proc_read(in->proc_fd, pid, "status", text, sizeof(text));
+
+	if (n == -ESRCH || n == -ENOENT)
+		return 1;
+	/* That comes before Threads, if the text is all there. */
+	return n > 0 && proc_find(text, "Threads:") && !proc_find(text, "VmSize:");
+}
+
 static void look_at_table(struct init *in, int pid, struct look *look)
 {
 	static int fds[DESCRIPTORS_MAX];
 	long n = proc_entries(in->proc_fd, pid, "fd", fds, DESCRIPTORS_MAX);
 
+	if (n < 0 && has_ended(in, pid))
+		return;
 	look->left -= n;
 	if (n < 0 || look->left < 0) {
 		look->is_blind = 1;
@@ -220,7 +248,8 @@ static int counts_here(const char *line)
 	s = read_hex(s + 6, &offset);
 	s = read_hex(s + 1, &major);
 	s = read_hex(s + 1, &minor);
-	if (proc_numbers(s, &ino, 1) != 1 || dev_key(major, minor) != kernel_dev || ino == 0)
+	if (proc_numbers(s, &ino, 1) != 1 || dev_key(major, minor) != kernel_dev || ino == 0 ||
+	    ino == image_ino)
 		return 0;
 	while (*s && *s != '/')
 		s++;

@@ -48,6 +48,9 @@ static int set_mode_and_times(const struct copier *c, int fd, const struct stat 
 {
 	const struct timespec times[2] = { st->st_atim, st->st_mtim };
 
+	/* First: it takes set-id bits away. */
+	if (c->copy->gives_away && fchown(fd, c->copy->uid, c->copy->gid) < 0)
+		return -errno;
 	if (fchmod(fd, (mode_t)new_mode(c, st)) < 0 || futimens(fd, times) < 0)
 		return -errno;
 	return 0;
@@ -107,10 +110,21 @@ static int end_level(struct copier *c)
 	return 0;
 }
 
+static int give_away(const struct copier *c, const char *name)
+{
+	if (!c->copy->gives_away)
+		return 0;
+	return fchownat(c->to.fd, name, c->copy->uid, c->copy->gid, AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
 /* Another filesystem is mounted there: the directory is made, but not entered. */
 static int copy_mount_point(const struct copier *c, const char *name, const struct stat *st)
 {
-	return mkdirat(c->to.fd, name, (mode_t)(st->st_mode & 0777)) < 0 ? -errno : 0;
+	if (mkdirat(c->to.fd, name, (mode_t)(st->st_mode & 0777)) < 0)
+		return -errno;
+	return give_away(c, name);
 }
 
 static int copy_directory(struct copier *c, const char *name, const struct stat *st)
@@ -181,7 +195,7 @@ static int copy_symlink(const struct copier *c, const char *name, const struct s
 	if ((size_t)len == sizeof(target))
 		return -ENAMETOOLONG;
 	target[len] = '\0';
-	if (symlinkat(target, c->to.fd, name) < 0 ||
+	if (symlinkat(target, c->to.fd, name) < 0 || give_away(c, name) < 0 ||
 	    utimensat(c->to.fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;

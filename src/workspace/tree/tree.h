@@ -23,6 +23,10 @@ int tree_closed_usage(int dir_fd, struct tree_usage *ret);
 struct tree_copy {
 	/* An upper directory is copied as it is: whiteouts and the overlay's marks. */
 	bool is_upper;
+	/* Everything belongs to these instead of us, which only root can do. */
+	bool gives_away;
+	uid_t uid;
+	gid_t gid;
 	bool was_reflinked; /* out: the filesystem shared the blocks of every file with content */
 	uint64_t files, bytes; /* out: entries, and bytes of content (holes left out) */
 	char failed[1024];     /* out: the relative path that failed, perhaps its end only */
@@ -36,9 +40,9 @@ struct tree_copy {
  * holes, blocks are shared where the filesystem can), modes, times, user.* attributes, links and
  * hard links within the tree. FIFOs, sockets and devices are left out (except whiteouts in an
  * upper), and so is what is mounted below it. The directory itself gets mode and times of the
- * other. Everything belongs to us afterwards; set-id bits stay on files that belonged to us before.
- * What appears or disappears while it is copied is copied or not. What cannot be read is a failure,
- * except in an upper directory, whose entries are opened. 0 or -errno.
+ * other. Everything belongs to us afterwards, or to @copy->uid and gid; set-id bits stay on files
+ * that belonged to us before. What appears or disappears while it is copied is copied or not. What
+ * cannot be read is a failure, except in an upper directory, whose entries are opened. 0 or -errno.
  */
 int tree_copy(int from_fd, int to_fd, struct tree_copy *copy);
 

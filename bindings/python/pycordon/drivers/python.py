@@ -26,7 +26,7 @@ import types
 
 TYPE_CHECKING = False  # importing `typing` takes milliseconds
 if TYPE_CHECKING:
-    from typing import Any, Callable, Dict, List, Optional, Tuple
+    from typing import Any, Callable, Dict, List, Optional, Set, Tuple
 
 LIMIT: int  # bytes of a message to the host; set by the host
 
@@ -68,6 +68,10 @@ class State:
     displays = shown = 0  # of this request: how many, and their bytes
     flags = 0  # of `from __future__ import` so far
     loop: Any = None
+    streams: Dict[int, Tuple[int, int]] = {}  # what the standard streams are
+    in_memory: Dict[str, Set[str]] = {}  # what was in places that are not kept with the sandbox's files
+    is_freezing = False  # a copy of the process is being made, which goes on elsewhere
+    freezer: Any = None  # the library, once it was needed
 
 
 _state = State()
@@ -472,6 +476,22 @@ def _await_signals(expected: int) -> None:
         _sleep(0.001)
 
 
+def _make_freezable(token: bytes, data: bytes) -> None:
+    """The host sends what is needed for it with the first request: text, and a library (python_fork.py)."""
+    names = globals()
+    if _state.freezer is None:
+        size, data = data.split(b"\n", 1)
+        names["LIBRARY"] = data[int(size) :]
+        try:
+            exec(compile(data[: int(size)], "<cordon>", "exec"), names)
+        except _base_exception as error:
+            _send(token, "refused", [b"Refused", str(error).encode("utf-8", "replace")[:_TEXT_LIMIT]])
+            return
+        finally:
+            del names["LIBRARY"]
+    names["_freeze"](token)
+
+
 def _serve() -> None:
     while True:
         kind, token, data = _receive()
@@ -482,6 +502,8 @@ def _serve() -> None:
             _answer(token, lambda data=data: _set_vars(data), True)  # type: ignore[misc]
         elif kind == b"get":
             _answer(token, lambda data=data: _get_var(token, data.decode()), False)  # type: ignore[misc]
+        elif kind == b"freeze":
+            _make_freezable(token, data)
         else:
             _answer(token, lambda data=data: _await_signals(int(data)), True)  # type: ignore[misc]
         _state.token = b""
@@ -503,6 +525,8 @@ def _interrupted(number: int, frame: Any) -> None:
 
 def _after_fork() -> None:
     """In a child of the user's: it must not speak, nor keep the channel open."""
+    if _state.is_freezing:
+        return
     if _state.fd >= 0 and _is_ours_by_file():
         posix.close(_state.fd)
     _state.fd, _state.token = -1, b""
@@ -527,6 +551,15 @@ def _take_channel() -> None:
     found = _fstat(_state.fd)
     _state.identity = (found.st_dev, found.st_ino)
     _state.pid = _getpid()
+    for fd in range(3):
+        found = _fstat(fd)
+        _state.streams[fd] = (found.st_dev, found.st_ino)
+    for place in ("/dev/shm", "/var/tmp"):
+        try:
+            if not os.path.islink(place):
+                _state.in_memory[place] = set(posix.listdir(place))
+        except OSError:
+            pass
 
 
 def _begin() -> None:
