@@ -108,7 +108,7 @@ def test_the_distribution_is_ours():
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert re.findall(r"^name = (.*)", text, re.M) == ['"pycordon"']
     entries = re.findall(r'^cordon = "(\w+)\.[\w.:]+"', text, re.M)
-    assert entries == [OURS] * 4
+    assert entries == [OURS] * 5
     assert sorted(p.name for p in (ROOT / "bindings" / "python").iterdir() if (p / "__init__.py").exists()) == [OURS]
 
 

@@ -25,7 +25,7 @@ def section(name):
 
 def test_every_section_has_its_program_as_it_is_run():
     names = [path.name[: -len("_agent.py")] for path in EXAMPLES]
-    assert len(names) == 10 and sorted(names) == sorted(re.findall("<!-- ([a-z0-9_]+) -->", TEXT))
+    assert len(names) == 12 and sorted(names) == sorted(re.findall("<!-- ([a-z0-9_]+) -->", TEXT))
     for name, path in zip(names, EXAMPLES):
         blocks = re.findall(r"^```python\n(.*?)^```", section(name), re.M | re.S)
         assert blocks == [program(path)], f"docs/integrations.md differs from {path.name}"

@@ -320,3 +320,22 @@ def test_speed(one):
         times.append((time.perf_counter() - begin) * 1000)
     print(f"execute('1+1'): median {statistics.median(times):.3f} ms, least {min(times):.3f} ms")
     assert min(times) < ceiling(5)
+
+
+@pytest.mark.parametrize("request_", ["code", "value"])
+def test_an_end_between_two_requests_is_never_silent(one, request_):
+    """It may be noticed just after an answer: the next execution says that its state is lost."""
+    for _ in range(5):
+        one.execute("x = 1\nimport os, threading\nthreading.Timer(0.03, os._exit, (3,)).start()")
+        while True:
+            try:
+                if request_ == "value":
+                    assert one.get_var("x") == 1
+                else:
+                    done = one.execute("x")
+                    if done.error is not None:
+                        break
+            except (pycordon.StateError, KeyError):  # KeyError: a fresh one was asked for it
+                done = one.execute("x")
+                break
+        assert done.ended or done.restarted, done

@@ -240,6 +240,8 @@ class InterpreterFront:
         execution = make_execution(live, task, restarted, self._count)
         if execution.ended:
             self._reason = execution.reason
+        elif live.is_over:  # just after its answer: the next execution tells
+            self._reason = live.why()
         live.task = None
         if task.failed is not None:
             raise task.failed
@@ -253,6 +255,8 @@ class InterpreterFront:
         live.task = None
         if answer is None:
             raise StateError(self._reason, hint="the next call starts a fresh one")
+        if live.is_over:
+            self._reason = live.why()
         if answer.type == "refused":
             name, value = (part.decode("utf-8", "replace") for part in answer.parts)
             raise (KeyError(value) if name in ("KeyError", "NameError") else UsageError(f"{name}: {value}"))

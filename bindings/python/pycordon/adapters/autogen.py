@@ -8,6 +8,9 @@
 
 Behaves like AutoGen's LocalCommandLineCodeExecutor, except that the code sees the working directory,
 the system's programs and what `fs_read`, `fs_write` and `net_allow` name, and nothing else.
+
+`CordonJupyterExecutor`, whose blocks share their state, takes the place of AutoGen's JupyterCodeExecutor. It is
+imported when it is asked for, since that one needs more packages.
 """
 
 from __future__ import annotations
@@ -270,3 +273,11 @@ class CordonCommandLineCodeExecutor(LocalCommandLineCodeExecutor):
     @classmethod
     def _from_config(cls, config: LocalCommandLineCodeExecutorConfig) -> Self:
         return cls(**config.model_dump())
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("CordonJupyterExecutor", "CordonJupyterExecutorConfig"):
+        from . import _autogen_jupyter
+
+        return getattr(_autogen_jupyter, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
