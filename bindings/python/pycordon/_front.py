@@ -160,6 +160,11 @@ class Front:
         parked = self._engine.parked
         return {} if parked is None else parked.stats()
 
+    def _modules(self) -> List[str]:
+        """Directories with modules of packages."""
+        layers = self._engine.settings.packages
+        return [] if layers is None else layers.modules
+
     @property
     def warm_reason(self) -> Optional[str]:
         """Why Python programs start cold although ``preload=`` was given; None if they do not. Known

@@ -164,3 +164,7 @@ class InSession(Front):
 
     def __init__(self, core: SessionCore, watch: Optional[Watch] = None) -> None:
         self._engine = cast("Engine", _InSessionEngine(core, watch))
+        self._packages = core.packages
+
+    def _modules(self) -> List[str]:
+        return [] if self._packages is None else self._packages.modules

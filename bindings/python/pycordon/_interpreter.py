@@ -120,7 +120,7 @@ class InterpreterFront:
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
-        args = RunArguments(self._kind.argv(), cwd=self._cwd)
+        args = RunArguments(self._kind.argv(self._sandbox._modules()), cwd=self._cwd)
         live.start(self._sandbox._engine, args)
         return live
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable, Iterable, List, Optional, Tuple
 
 from . import _arguments, _cordon
@@ -18,10 +18,16 @@ from ._python import interpreter, search_path
 class Packages:
     """Layers in the cache. They are not removed as long as this object lives."""
 
-    keeper: object
+    keeper: object = field(repr=False)
     dirs: Tuple[str, ...]
     env: Tuple[str, ...]
     programs: Tuple[str, ...]
+
+    @property
+    def modules(self) -> List[str]:
+        """The directories with Python's."""
+        found = dict(entry.split("=", 1) for entry in self.env).get("PYTHONPATH")
+        return found.split(":") if found else []
 
     def applied(self, policy: Policy) -> Policy:
         """The policy of runs that see the packages. What it says about their variables comes after

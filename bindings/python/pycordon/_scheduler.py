@@ -18,6 +18,7 @@ from . import _arguments, _keys
 from ._aio import AsyncSandbox
 from ._code import Content
 from ._errors import ClosedError, PolicyError, UsageError
+from ._fileops import FileInfo, contents
 from ._job import Callback, StrPath, Stdin
 from ._policy import Config, Policy, from_document, make_policy, stated
 from ._pool import default_workers
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
 #: Seconds of a run, where neither the scheduler nor the run says.
 RUN_SECONDS = 60.0
-#: Files that one run may bring or give back.
+#: Files that one run may bring or give back, and patterns for them.
 FILES_MAX = 1000
+OUTPUTS_MAX = 100
 _GLOB = frozenset("*?[")
 # What a run without a word about it has: the library's own defaults. A run may not have more than these.
 _DEFAULTS = {
@@ -198,8 +200,8 @@ class Scheduler:
         _arguments.callback("on_stdout", on_stdout)
         _arguments.callback("on_stderr", on_stderr)
         brought, wanted = _named(files), _arguments.words("outputs", outputs)
-        if len(wanted) > FILES_MAX:
-            raise UsageError(f"outputs: {len(wanted)} are too many, {FILES_MAX} is the most")
+        if len(wanted) > OUTPUTS_MAX:
+            raise UsageError(f"outputs: {len(wanted)} are too many, {OUTPUTS_MAX} is the most")
         async with self._kit(words) as kit, self._turn():
             queued = (time.monotonic() - began) * 1000
             if not brought and not wanted:
@@ -303,37 +305,46 @@ class Scheduler:
     async def _collect(
         self, box: AsyncSandbox, wanted: Sequence[str]
     ) -> Tuple[Dict[str, bytes], Dict[str, str]]:
-        """The files that were asked for, as far as they are there and fit."""
-        found: Dict[str, bytes] = {}
+        """The files that were asked for, as far as they are there and fit. Nothing of the run is left that
+        could change them meanwhile."""
         missing: Dict[str, str] = {}
+        chosen: List[FileInfo] = []
         room = self._file_bytes
-        for path in await _paths(box, wanted, missing):
-            if len(found) >= FILES_MAX:
-                missing[path] = f"more than {FILES_MAX} files"
+        for one in await _matches(box, wanted, missing):
+            if len(chosen) >= FILES_MAX:
+                missing[one.path] = f"more than {FILES_MAX} files"
                 break
-            try:
-                found[path] = await box.files.read(path, limit=room)
-            except OSError as error:
-                missing[path] = error.strerror or str(error)
+            if one.size > room:
+                missing[one.path] = f"more than {self._file_bytes} bytes together"
+                continue
+            chosen.append(one)
+            room -= one.size
+        found: Dict[str, bytes] = {}
+        answers = await box.files._do(contents(chosen, None))
+        for one, data in zip(chosen, answers):
+            if isinstance(data, bytes):
+                found[one.path] = data
             else:
-                room -= len(found[path])
+                missing[one.path] = data.strerror or str(data)
         return found, missing
 
 
-async def _paths(box: AsyncSandbox, wanted: Sequence[str], missing: Dict[str, str]) -> List[str]:
+async def _matches(box: AsyncSandbox, wanted: Sequence[str], missing: Dict[str, str]) -> List[FileInfo]:
     """The files that paths and patterns stand for, each once."""
-    paths: Dict[str, None] = {}
+    found: Dict[str, FileInfo] = {}
     for path in wanted:
-        if not _GLOB.intersection(path):
-            paths[path] = None
-            continue
         try:
-            matches = await box.files.glob(path)
+            if _GLOB.intersection(path):
+                found.update((one.path, one) for one in await box.files.glob(path) if one.is_file)
+                continue
+            one = await box.files.stat(path)
+            if one.is_file:
+                found[path] = one
+            else:
+                missing[path] = f"it is no file ({one.type})"
         except OSError as error:
             missing[path] = error.strerror or str(error)
-            continue
-        paths.update((one.path, None) for one in matches if one.is_file)
-    return list(paths)
+    return list(found.values())
 
 
 async def _begin(

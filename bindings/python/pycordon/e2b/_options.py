@@ -88,7 +88,7 @@ def _network(settings: Dict[str, Any], internet: Optional[bool], network: Option
     if internet and not allowed and not network:
         raise InvalidArgumentException(
             "allow_internet_access=True: nothing is reachable here that is not named; "
-            "net_allow=['pypi.org', '*.pythonhosted.org'] names hosts"
+            "net_allow=['example.com', '*.example.org'] names hosts"
         )
     if network is None:
         return
