@@ -12,7 +12,7 @@ import pytest
 
 import pycordon
 from pycordon import Scheduler
-from pylib import ceiling, until
+from pylib import ceiling, processes_with, until
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
 from packageslib import Index, npm_package, wheel  # noqa: E402
@@ -197,18 +197,6 @@ def test_the_queue_is_bounded():
     with_scheduler(work, max_concurrency=1, max_queue=1)
 
 
-def runs_of(word):
-    """Processes of this machine whose command line has the word."""
-    found = []
-    for entry in os.listdir("/proc"):
-        try:
-            if entry.isdigit() and word.encode() in pathlib.Path("/proc", entry, "cmdline").read_bytes():
-                found.append(entry)
-        except OSError:
-            pass
-    return found
-
-
 @pytest.mark.parametrize("outputs", [[], ["x"]])
 def test_cancelling_leaves_nothing_behind(outputs, left):
     word = f"{os.getpid()}.0777"
@@ -216,12 +204,12 @@ def test_cancelling_leaves_nothing_behind(outputs, left):
     async def work(scheduler):
         code = f"setsid sleep {word} & sleep {word}"
         task = asyncio.ensure_future(scheduler.run(code, "raw", outputs=outputs))
-        while len(runs_of(f"sleep\0{word}")) < 2:
+        while len(processes_with(f"sleep\0{word}")) < 2:
             await asyncio.sleep(0.01)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert runs_of(word) == [] and left() == []
+        assert processes_with(word) == [] and left() == []
         waiting = [asyncio.ensure_future(scheduler.run("echo", "raw", outputs=outputs)) for _ in range(5)]
         await asyncio.sleep(0)
         for task in waiting:

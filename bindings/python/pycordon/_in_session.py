@@ -3,8 +3,9 @@
 session's other commands.
 
 An interpreter expects a sandbox whose engine starts a run. This is one whose runs are commands of a
-session. Another thread may drive that session, too, and take its events away; so each command has a
-descriptor of its own to wait for, which that thread can make readable when the command is over.
+session. Another thread may drive that session, too, and each of the two can take events away that the other
+waits for. So an interpreter has a descriptor of its own to wait for, which that thread makes readable when
+the command is over, and it tells that thread when it has handled the end of something.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import select
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, cast
+from typing import TYPE_CHECKING, Any, Callable, List, Optional, Protocol, cast
 
 from . import _arguments, _cordon
 from ._front import Front
@@ -24,8 +25,15 @@ from ._session import SessionCommand, SessionCore, argv_of
 if TYPE_CHECKING:
     from ._engine import Engine
 
-#: Told about a command: calls the function when that is over.
-Watch = Callable[[SessionCommand, Callable[[], None]], None]
+
+class Driver(Protocol):
+    """Another thread that drives the session."""
+
+    def watch(self, command: SessionCommand, tell: Callable[[], None]) -> None:
+        """Calls ``tell`` when the command is over."""
+
+    def nudge(self, is_over: bool) -> None:
+        """Events were handled elsewhere; ``is_over``: the session's end may be one of them."""
 
 
 class _Bell:
@@ -65,11 +73,14 @@ class _Bell:
 class _Run:
     """A command of a session, as the part of a run's interface that interpreters use."""
 
-    def __init__(self, core: SessionCore, command: SessionCommand, bell: _Bell, channel: int) -> None:
+    def __init__(
+        self, core: SessionCore, command: SessionCommand, bell: _Bell, channel: int, driver: Optional[Driver]
+    ) -> None:
         self._core = core
         self._command = command
         self._bell = bell
         self._channel = channel
+        self._driver = driver
 
     def fileno(self) -> int:
         return self._bell.fileno()
@@ -80,7 +91,9 @@ class _Run:
     def process(self) -> bool:
         """Whether it is over."""
         if not self._core.closed:
-            self._core.native.process()
+            is_over = self._core.native.process()
+            if self._driver is not None:
+                self._driver.nudge(is_over)
         return self._core.closed or self._command._native.result() is not None
 
     def signal(self, number: int) -> None:
@@ -94,12 +107,12 @@ class _Run:
 class _Started:
     """It goes on; see Started."""
 
-    def __init__(self, core: SessionCore, command: SessionCommand, job: Job, bell: _Bell, channel: int) -> None:
+    def __init__(self, core: SessionCore, command: SessionCommand, job: Job, bell: _Bell, run: _Run) -> None:
         self._core = core
         self._command = command
         self._bell = bell
         self.job = job
-        self.run = _Run(core, command, bell, channel)
+        self.run = run
 
     def settle(self) -> Result:
         """The result, once it is over."""
@@ -123,9 +136,9 @@ class _Started:
 class _InSessionEngine:
     """Starts commands of a session as if each was a run of a sandbox."""
 
-    def __init__(self, core: SessionCore, watch: Optional[Watch]) -> None:
+    def __init__(self, core: SessionCore, driver: Optional[Driver]) -> None:
         self._core = core
-        self._watch = watch
+        self._driver = driver
 
     def begin(self, args: RunArguments, connect: Callable[[Job], None]) -> _Started:
         self._core.check_open()
@@ -153,17 +166,17 @@ class _InSessionEngine:
             if bell is not None:
                 bell.close()
             raise
-        if self._watch is not None:
-            self._watch(command, bell.ring)
-        return _Started(self._core, command, job, bell, channel)
+        if self._driver is not None:
+            self._driver.watch(command, bell.ring)
+        return _Started(self._core, command, job, bell, _Run(self._core, command, bell, channel, self._driver))
 
 
 class InSession(Front):
     """A session as the sandbox of an interpreter (``Interpreter(sandbox=)``). It is not to be used for
     anything else, and closing it does nothing: the session belongs to somebody else."""
 
-    def __init__(self, core: SessionCore, watch: Optional[Watch] = None) -> None:
-        self._engine = cast("Engine", _InSessionEngine(core, watch))
+    def __init__(self, core: SessionCore, driver: Optional[Driver] = None) -> None:
+        self._engine = cast("Engine", _InSessionEngine(core, driver))
         self._packages = core.packages
 
     def _modules(self) -> List[str]:

@@ -306,7 +306,7 @@ class AsyncSandbox(SandboxBase):
         self._files = AsyncFilesystem(box)
         with box.lock:
             if box.kernels is None:
-                box.kernels = Kernels(box, lambda name, cwd: _interpreter(box, name, cwd), asyncio.Lock)
+                box.kernels = Kernels(box, _interpreter, asyncio.Lock)
                 box.closers.append(functools.partial(_close_later, asyncio.get_running_loop(), box.kernels))
 
     @classmethod

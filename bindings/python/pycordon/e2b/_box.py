@@ -89,7 +89,7 @@ class Box:
             self.core.close()
             raise
         self.reader = Reader(self.core, lambda: self._deadline, self._expired, self._ended, self._over)
-        self.sandbox = InSession(self.core, self.reader.watch)
+        self.sandbox = InSession(self.core, self.reader)
 
     # --- its life --------------------------------------------------------------------------------
 

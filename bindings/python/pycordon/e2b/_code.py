@@ -9,6 +9,7 @@ import secrets
 import shlex
 import threading
 import time
+import weakref
 from typing import Any, Callable, Dict, Generic, List, Mapping, Optional, Tuple, TypeVar, Union
 
 from .. import _arguments
@@ -74,8 +75,8 @@ class Kernels(Generic[I]):
     """The contexts of one sandbox. ``make`` makes an interpreter for a language and a directory, ``lock`` what
     keeps executions apart."""
 
-    def __init__(self, box: Box, make: Callable[[str, str], I], lock: Callable[[], Any]) -> None:
-        self._box = box
+    def __init__(self, box: Box, make: Callable[[Box, str, str], I], lock: Callable[[], Any]) -> None:
+        self._box: Box = weakref.proxy(box)  # which knows this; no cycle keeps its descriptors open
         self._make = make
         self._new_lock = lock
         self._lock = threading.Lock()
@@ -96,7 +97,7 @@ class Kernels(Generic[I]):
         where = self._box.path(cwd) if cwd else self._box.home
         context = Context(secrets.token_hex(16), name, where)
         with translated():
-            kernel = Kernel(context, self._make(name, where), self._new_lock())
+            kernel = Kernel(context, self._make(self._box, name, where), self._new_lock())
         self._all[context.id] = kernel
         return kernel
 

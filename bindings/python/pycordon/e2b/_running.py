@@ -218,7 +218,12 @@ class Running:
     @property
     def is_over(self) -> bool:
         """Whether the session has its result."""
-        return self.command is None or self.command._native.result() is not None
+        command = self.command
+        return command is None or command._native.result() is not None
+
+
+def _nothing() -> None:
+    """There is nothing more to tell."""
 
 
 class Reader:
@@ -262,6 +267,14 @@ class Reader:
         if is_over:
             tell()
         self.wake()
+
+    def nudge(self, is_over: bool) -> None:
+        """Another thread has handled events, perhaps some that this one waits for."""
+        with self._lock:
+            is_over = is_over or any(one.is_over for one in self._running)
+            is_over = is_over or any(entry[0]._native.result() is not None for entry in self._watched)
+        if is_over:
+            self.wake()
 
     def wake(self) -> None:
         """Something has changed."""
@@ -308,6 +321,8 @@ class Reader:
                 os.close(fd)
         self._settle(True)
         self._over()
+        # These know the box, which knows this: without them its descriptors are free as soon as it is.
+        self._deadline, self._expired, self._ended, self._over = float, _nothing, _nothing, _nothing
 
     def _settle(self, is_over: bool) -> None:
         with self._lock:

@@ -225,7 +225,7 @@ class Sandbox(SandboxBase):
         self._files = Filesystem(box)
         with box.lock:
             if box.kernels is None:
-                box.kernels = kernels = Kernels(box, lambda name, cwd: _interpreter(box, name, cwd), threading.Lock)
+                box.kernels = kernels = Kernels(box, _interpreter, threading.Lock)
                 box.closers.append(lambda: _close(kernels))
 
     @classmethod
