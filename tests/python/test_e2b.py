@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """E2B's interface over sandboxes of this machine. tests/adapters/e2b compares it with E2B's own package."""
 
+import asyncio
 import base64
 import concurrent.futures
 import io
@@ -352,6 +353,146 @@ def test_memory_is_limited():
             sandbox.commands.run("true")
 
 
+# --- in an event loop -------------------------------------------------------------------------------
+
+
+def in_loop(work):
+    async def all_of_it():
+        async with await e2b.AsyncSandbox.create(timeout=300) as sandbox:
+            return await work(sandbox)
+
+    return asyncio.run(asyncio.wait_for(all_of_it(), ceiling(60)))
+
+
+def test_asynchronous_commands():
+    async def work(sandbox):
+        seen = []
+
+        async def later(text):
+            await asyncio.sleep(0)
+            seen.append(text)
+
+        done = await sandbox.commands.run("echo a; echo b >&2", on_stdout=later, on_stderr=seen.append)
+        assert done.stdout == "a\n" and sorted(seen) == ["a\n", "b\n"]
+        with pytest.raises(e2b.CommandExitException):
+            await sandbox.commands.run("exit 3")
+        with pytest.raises(e2b.TimeoutException):
+            await sandbox.commands.run("sleep 60", timeout=0.2)
+        handle = await sandbox.commands.run("cat; exit 2", background=True, stdin=True, on_stdout=later)
+        other = await sandbox.commands.connect(handle.pid)
+        await handle.send_stdin("typed")
+        await sandbox.commands.send_stdin(handle.pid, b" more")
+        assert [one.pid for one in await sandbox.commands.list()] == [handle.pid] and handle.exit_code is None
+        await handle.close_stdin()
+        for one in (handle, other):
+            with pytest.raises(e2b.CommandExitException):
+                await one.wait()
+        assert (handle.stdout, handle.stderr, handle.exit_code) == ("typed more", "", 2) and "".join(seen[2:]) == "typed more"
+        gone = await sandbox.commands.run("sleep 60", background=True)
+        await gone.disconnect()
+        with pytest.raises(e2b.InvalidArgumentException):
+            await gone.wait()
+        assert await sandbox.commands.kill(gone.pid) is True
+
+        def fail(text):
+            raise KeyError(text)
+
+        with pytest.raises(KeyError):
+            await sandbox.commands.run("echo x; sleep 60", on_stdout=fail)
+
+    in_loop(work)
+
+
+def test_asynchronous_order_and_other_tasks():
+    async def work(sandbox):
+        ticks = []
+
+        async def tick():
+            while True:
+                ticks.append(1)
+                await asyncio.sleep(0.01)
+
+        ticking = asyncio.ensure_future(tick())
+        got = await asyncio.gather(*(sandbox.commands.run(f"sleep 0.0{9 - n}; echo {n}") for n in range(10)))
+        code = await asyncio.gather(*(sandbox.run_code(f"import time; time.sleep(0.01); {n}") for n in range(10)))
+        ticking.cancel()
+        assert [one.stdout for one in got] == [f"{n}\n" for n in range(10)] and len(ticks) > 5
+        assert [one.text for one in code] == [str(n) for n in range(10)]
+
+    in_loop(work)
+
+
+def test_asynchronous_cancelling():
+    word = f"{os.getpid()}.0333"
+
+    async def work(sandbox):
+        task = asyncio.ensure_future(sandbox.commands.run(f"sleep {word} & sleep {word}"))
+        while len(processes_with(f"sleep\0{word}")) < 2:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        while await sandbox.commands.list():
+            await asyncio.sleep(0.01)
+        await sandbox.run_code("x = 5")
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(sandbox.run_code("while True: pass"), 0.3)
+        assert (await sandbox.run_code("x")).text == "5"
+        running = asyncio.ensure_future(sandbox.run_code("while True: pass"))
+        await asyncio.sleep(0.1)
+        assert await e2b.AsyncSandbox.kill(sandbox.sandbox_id) is True and await sandbox.kill() is False
+        with pytest.raises(e2b.SandboxNotRunningException):
+            await running
+        assert await e2b.AsyncSandbox.kill("no") is False and not await sandbox.is_running()
+        with pytest.raises(e2b.SandboxNotFoundException):
+            await e2b.AsyncSandbox.connect("no")
+
+    in_loop(work)
+    until(lambda: processes_with(f"sleep\0{word}") == [], "a process goes on")
+
+
+def test_asynchronous_files_and_code():
+    async def work(sandbox):
+        every = bytes(range(256)) * 1000
+
+        async def pieces():
+            yield every[:9]
+            yield every[9:]
+
+        for data in (every, pieces()):
+            assert (await sandbox.files.write("d/every", data)).path == "/home/user/d/every"
+            assert await sandbox.files.read("d/every", format="bytes") == every
+        assert b"".join([piece async for piece in await sandbox.files.read("d/every", format="stream")]) == every
+        await sandbox.files.write_files([{"path": "ü", "data": "ö"}])
+        assert await sandbox.files.read("ü") == "ö" and await sandbox.files.exists("ü")
+        assert {one.name for one in await sandbox.files.list(".")} == {"d", "ü"}
+        assert (await sandbox.files.get_info("d")).type is e2b.FileType.DIR and await sandbox.files.make_dir("d") is False
+        assert (await sandbox.files.rename("ü", "u")).name == "u"
+        await sandbox.files.remove("u")
+        with pytest.raises(e2b.NotFoundException):
+            await sandbox.files.read("u")
+        seen = []
+
+        async def later(thing):
+            seen.append(thing)
+
+        done = await sandbox.run_code("print('said')\n1 / 0", on_stdout=later, on_error=later, envs={"A": "b"})
+        assert done.error.name == "ZeroDivisionError" and [str(seen[0]), seen[1]] == ["said\n", done.error]
+        context = await sandbox.create_code_context(language="bash")
+        assert (await sandbox.run_code("echo ${A-none}; x=1", context=context)).logs.stdout == ["none\n"]
+        await sandbox.restart_code_context(context)
+        assert (await sandbox.run_code("echo ${x-none}", context=context)).logs.stdout == ["none\n"]
+        await sandbox.remove_code_context(context)
+        assert [one.language for one in await sandbox.list_code_contexts()] == ["python"]
+        info = await sandbox.get_info()
+        other = await e2b.AsyncSandbox.connect(info.sandbox_id)
+        await other.set_timeout(500)
+        assert (await other.run_code("1")).text == "1"
+        assert [one.sandbox_id for one in await e2b.AsyncSandbox.list().next_items()] == [info.sandbox_id]
+
+    in_loop(work)
+
+
 # --- the sandbox ------------------------------------------------------------------------------------
 
 
@@ -454,6 +595,16 @@ def test_the_program_ends_with_sandboxes_left(host):
 
 def test_asyncio_is_not_imported(host):
     host("import sys\nfrom pycordon.e2b import Sandbox\nassert 'asyncio' not in sys.modules")
+
+
+def test_level_landlock():
+    with Sandbox.create(isolation="landlock") as sandbox:
+        home = sandbox.commands.run("pwd").stdout.strip()
+        assert home != "/home/user" and sandbox.files.write("~/a/f", "1").path == f"{home}/a/f"
+        assert sandbox.files.read("a/f") == sandbox.commands.run("cat a/f").stdout == "1"
+        assert sandbox.run_code("x = open('a/f').read()").error is None
+        assert sandbox.run_code("import os; x, os.getcwd()").text == str(("1", home))
+    assert not os.path.exists(home)
 
 
 # --- what is closed ---------------------------------------------------------------------------------

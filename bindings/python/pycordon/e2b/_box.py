@@ -90,6 +90,13 @@ class Box:
             raise
         self.reader = Reader(self.core, lambda: self._deadline, self._expired, self._ended, self._over)
         self.sandbox = InSession(self.core, self.reader)
+        try:
+            with translated():
+                #: Where commands start: /home/user, or a private directory at level landlock.
+                self.home = BoxFiles(self).realpath(".")
+        except BaseException:
+            self.kill()
+            raise
 
     # --- its life --------------------------------------------------------------------------------
 
@@ -172,17 +179,12 @@ class Box:
         with translated():
             text = _arguments.path("path", path)
         if text == "~" or text.startswith("~/"):
-            text = HOME + text[1:]
+            text = self.home + text[1:]
         while text.startswith("./"):
             text = text[2:].lstrip("/")
         if text in ("", "."):
             return self.home
         return text if text.startswith("/") else os.path.join(self.home, text)
-
-    @property
-    def home(self) -> str:
-        """The home directory, where commands start."""
-        return HOME
 
     def start(
         self, cmd: str, envs: Optional[Mapping[str, str]], user: Optional[str], cwd: Optional[str],
