@@ -253,7 +253,7 @@ def test_closing_ends_what_runs_and_what_waits(left):
     "more",
     [
         {"timeout_seconds": 21}, {"limits_wall": "1h"}, {"max_execution_seconds": 21}, {"limits_memory": "257M"},
-        {"limits_memory": math.inf}, {"max_memory_mb": 1000}, {"limits_procs": 257}, {"limits_disk": "1G"},
+        {"limits_memory": math.inf}, {"limits_grace": "1h"}, {"max_memory_mb": 1000}, {"limits_procs": 257}, {"limits_disk": "1G"},
         {"limits_open_files": 4096}, {"limits_output": "1G"}, {"net_allow": ["example.com"]}, {"net_publish": [8000]},
         {"network_enabled": True}, {"fs_read": ["/root"]}, {"fs_write": ["/var/tmp"]}, {"writable_paths": ["/var/tmp"]},
         {"env_pass": ["HOME"]}, {"fs_protect": False}, {"fs_workspace": "."}, {"isolation": "landlock"},
@@ -471,7 +471,7 @@ def test_packages_of_all_runs_and_of_npm(index):
         assert (await scheduler.run("import one")).ok
         done = await scheduler.run("console.log(require('left'))", "javascript", packages=["npm:left"])
         assert done.stdout == "left 1.0.0\n", done.stderr
-        for words in (["two"], ["one-more"], ["npm:one"], ["@x/one"]):
+        for words in (["two"], ["one-more"], ["npm:one"], ["@x/one"], ["npm:left-more"], ["onetwo"]):
             with pytest.raises(pycordon.PolicyError, match="allowed"):
                 await scheduler.run("1", packages=words)
 
@@ -482,7 +482,7 @@ def test_packages_of_all_runs_and_of_npm(index):
     "words",
     [
         "one", [5], ["requirements.txt"], ["/etc/hosts.txt"], ["x/package-lock.json"], ["one\n--index-url=http://127.0.0.1"],
-        ["-r", "x"], ["--index-url=http://x"], ["one @ http://127.0.0.1/x.whl"], ["./one"], ["git+https://x/y"],
+        ["-r", "x"], ["--index-url=http://x"], ["one @ http://127.0.0.1/x.whl"], ["./one"], ["git+https://x/y"], ["npm:left@npm:other@1"],
         ["x" * 300], [f"p{n}" for n in range(200)],
     ],
     ids=lambda words: str(words)[:40],

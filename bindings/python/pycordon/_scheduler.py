@@ -40,6 +40,7 @@ OUTPUTS_MAX = 100
 _GLOB = frozenset("*?[")
 # What a run without a word about it has: the library's own defaults. A run may not have more than these.
 _DEFAULTS = {
+    "limits.grace": "1s",
     "limits.memory": "256M",
     "limits.procs": 256,
     "limits.open_files": 1024,
@@ -157,7 +158,8 @@ class Scheduler:
         return self
 
     async def close(self) -> None:
-        """Ends what runs (its callers get ClosedError) and what waits. Nothing is left behind."""
+        """Ends what runs (its callers get ClosedError) and what waits, and goes on when nothing is left. So it
+        is not for the callback of a run."""
         self._is_closed = True
         for session in list(self._sessions):
             await session.close()
@@ -202,16 +204,25 @@ class Scheduler:
         brought, wanted = _named(files), _arguments.words("outputs", outputs)
         if len(wanted) > OUTPUTS_MAX:
             raise UsageError(f"outputs: {len(wanted)} are too many, {OUTPUTS_MAX} is the most")
-        async with self._kit(words) as kit, self._turn():
-            queued = (time.monotonic() - began) * 1000
-            if not brought and not wanted:
-                result = await _begin(kit.pool, code, language, args, arguments)
-                return ScheduledResult.of(result, queued_ms=queued)
-            async with self._box(kit) as box:
-                await _put(box, brought)
-                result = await _begin(box, code, language, args, arguments)
-                found, missing = await self._collect(box, wanted)
-            return ScheduledResult.of(result, files=found, missing=missing, queued_ms=queued)
+        gate, _ = self._gates()
+        with gate.admitted():
+            async with self._kit(words) as kit, gate.turn():
+                self._check_open()
+                queued = (time.monotonic() - began) * 1000
+                if not brought and not wanted:
+                    result = await _begin(kit.pool, code, language, args, arguments)
+                    return ScheduledResult.of(result, queued_ms=queued)
+                return await self._with_files(kit, code, language, args, arguments, brought, wanted, queued)
+
+    async def _with_files(
+        self, kit: Kit, code: Content, language: str, args: Sequence[str], arguments: Mapping[str, Any],
+        brought: Mapping[str, bytes], wanted: Sequence[str], queued: float,
+    ) -> ScheduledResult:  # fmt: skip
+        async with self._box(kit) as box:
+            await _put(box, brought)
+            result = await _begin(box, code, language, args, arguments)
+            found, missing = await self._collect(box, wanted)
+        return ScheduledResult.of(result, files=found, missing=missing, queued_ms=queued)
 
     def session(
         self,
@@ -283,13 +294,12 @@ class Scheduler:
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
+        """The turn of an execution in a session."""
         gate, _ = self._gates()
-        await gate.enter()
-        try:
-            self._check_open()
-            yield
-        finally:
-            gate.leave()
+        with gate.admitted():
+            async with gate.turn():
+                self._check_open()
+                yield
 
     @asynccontextmanager
     async def _box(self, kit: Kit, policy: Optional[Policy] = None) -> AsyncIterator[AsyncSandbox]:

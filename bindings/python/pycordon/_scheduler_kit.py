@@ -8,8 +8,9 @@ import asyncio
 import re
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
+from typing import Any, AsyncIterator, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 from . import _arguments
 from ._aio import AsyncSandbox
@@ -30,39 +31,50 @@ _NAME = re.compile(r"(npm:)?(@?[A-Za-z0-9][A-Za-z0-9._/-]*|@[A-Za-z0-9._/-]+)")
 
 
 class Gate:
-    """Lets ``room`` callers in at once, in the order of their calls; ``queue`` more may wait."""
+    """Lets ``room`` callers go on at once, in the order of their calls; ``queue`` more may wait."""
 
     def __init__(self, room: int, queue: int, what: str) -> None:
         self._room = Room(room)
         self._most = room + queue
         self._what = what
         self._idle = asyncio.Event()
+        self._admitted = 0
         self.running = 0
-        self.waiting = 0
 
-    async def enter(self) -> None:
-        """Waits for its turn; QueueFullError if too many do already."""
-        if self.running + self.waiting >= self._most:
+    @property
+    def waiting(self) -> int:
+        """How many wait, for their turn or for packages."""
+        return self._admitted - self.running
+
+    @contextmanager
+    def admitted(self) -> Iterator[None]:
+        """Counts a caller; QueueFullError if there are too many."""
+        if self._admitted >= self._most:
             raise QueueFullError(
                 f"{self.running} {self._what} go on and {self.waiting} wait: there is no room for more",
                 hint="try again later, or raise the limit of the Scheduler",
             )
-        self.waiting += 1
+        self._admitted += 1
         try:
-            await self._room.take(1)
+            yield
         finally:
-            self.waiting -= 1
-        self.running += 1
+            self._admitted -= 1
+            self._idle.set()
 
-    def leave(self) -> None:
-        """It is over."""
-        self.running -= 1
-        self._room.give_back(1)
-        self._idle.set()
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Waits for the turn of a caller that was admitted."""
+        await self._room.take(1)
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+            self._room.give_back(1)
 
     async def until_idle(self) -> None:
-        """Waits until nothing goes on and nobody waits."""
-        while self.running or self.waiting:
+        """Waits until nobody is left."""
+        while self._admitted:
             self._idle.clear()
             await self._idle.wait()
 
@@ -86,7 +98,8 @@ def package_words(packages: Sequence[str], allowed: Optional[Set[str]]) -> Tuple
     if len(words) > WORDS_MAX:
         raise UsageError(f"packages: {len(words)} are too many, {WORDS_MAX} is the most")
     for word in words:
-        if len(word) > WORD_MAX or word.endswith((".txt", ".json")):
+        # A colon would be an address, or npm's other name for another package.
+        if len(word) > WORD_MAX or word.endswith((".txt", ".json")) or ":" in word[4 if word[:4] == "npm:" else 0 :]:
             raise UsageError(
                 f"packages: {word!r:.60} is no package's name",
                 hint="files with requirements are for Scheduler(packages=)",

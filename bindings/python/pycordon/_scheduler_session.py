@@ -85,12 +85,13 @@ class SchedulerSession:
             raise StateError("the session has begun")
         scheduler = self._scheduler
         _, gate = scheduler._gates()
-        await gate.enter()
-        self._stack = stack = AsyncExitStack()
-        stack.callback(gate.leave)
+        stack = AsyncExitStack()
+        stack.enter_context(gate.admitted())
+        self._stack = stack
         scheduler._sessions.add(self)
         stack.callback(scheduler._sessions.discard, self)
         try:
+            await stack.enter_async_context(gate.turn())
             kit = await stack.enter_async_context(scheduler._kit(self._packages))
             policy = self._policy(kit.policy, kit.base_dir)
             box = await stack.enter_async_context(scheduler._box(kit, policy))

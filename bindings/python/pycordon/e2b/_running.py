@@ -27,8 +27,15 @@ PIECES_MAX = 500_000
 _PIECE = 4096  # characters up to which pieces that nobody has seen become one
 _CHUNK = 1 << 16
 _STDIN_SECONDS = 60.0  # for a command to read what it is sent
+_STDIN_LOOK = 0.1  # seconds between two looks whether it has ended
 
 Event = Tuple[Optional[str], Optional[str], None]
+
+
+def _is_ready(fd: int, event: int, seconds: float) -> bool:
+    look = select.poll()
+    look.register(fd, event)
+    return bool(look.poll(seconds * 1000))
 
 
 class Running:
@@ -99,14 +106,14 @@ class Running:
 
     def settle(self) -> None:
         """It is over, and everything that it wrote is in the pipes."""
+        command, self.command = self.command, None  # it keeps descriptors open
         for fd in list(self.readers):
-            while select.select([fd], [], [], 0)[0] and self.read(fd):
+            while _is_ready(fd, select.POLLIN, 0) and self.read(fd):
                 pass
             os.close(fd)
         self.readers = {}
         for name in self._decoders:
             self._add(name, b"", True)
-        command, self.command = self.command, None  # it keeps descriptors open
         try:
             self.result = None if command is None else command.take()
         except CordonError as error:
@@ -189,9 +196,12 @@ class Running:
             if self._stdin < 0:
                 raise SandboxException("the command has no standard input: it ended, or was run without stdin=True")
             while data:
-                left = end - time.monotonic()
-                if left <= 0 or not select.select([], [self._stdin], [], left)[1]:
+                if time.monotonic() >= end:
                     raise TimeoutException("the command does not read its standard input")
+                if self.command is None:
+                    raise SandboxException("the command has ended")
+                if not _is_ready(self._stdin, select.POLLOUT, _STDIN_LOOK):
+                    continue
                 try:
                     data = data[os.write(self._stdin, data[:4096]) :]
                 except BlockingIOError:
@@ -291,6 +301,23 @@ class Reader:
             return [one for one in self._running if not one.is_done]
 
     def _work(self) -> None:
+        is_over = True  # also if this fails: nobody must wait for ever
+        try:
+            is_over = self._drive()
+        finally:
+            if is_over and not self._core.closed:
+                self._ended()
+            with self._lock:
+                self._is_over = True
+                for fd in (self._fd, *self._wake):
+                    os.close(fd)
+            self._settle(True)
+            self._over()
+            # These know the box, which knows this: without them its descriptors are free as soon as it is.
+            self._deadline, self._expired, self._ended, self._over = float, _nothing, _nothing, _nothing
+
+    def _drive(self) -> bool:
+        """Until the session is closed (False), or over by itself (True)."""
         is_over = False
         while not is_over and not self._core.closed:
             readers = {fd: one for one in self.running() for fd in list(one.readers)}
@@ -301,7 +328,7 @@ class Reader:
             ready = [fd for fd, _ in look.poll(max(0.0, min(left, 3600.0)) * 1000 + 1)]
             if self._deadline() <= time.monotonic():
                 self._expired()
-                break
+                return False
             if self._wake[0] in ready:
                 os.read(self._wake[0], _CHUNK)
             try:
@@ -313,16 +340,7 @@ class Reader:
                     os.close(fd)
                     del readers[fd].readers[fd]
             self._settle(is_over)
-        if is_over and not self._core.closed:
-            self._ended()
-        with self._lock:
-            self._is_over = True
-            for fd in (self._fd, *self._wake):
-                os.close(fd)
-        self._settle(True)
-        self._over()
-        # These know the box, which knows this: without them its descriptors are free as soon as it is.
-        self._deadline, self._expired, self._ended, self._over = float, _nothing, _nothing, _nothing
+        return is_over
 
     def _settle(self, is_over: bool) -> None:
         with self._lock:
