@@ -257,7 +257,7 @@ def test_closing_ends_what_runs_and_what_waits(left):
         {"limits_open_files": 4096}, {"limits_output": "1G"}, {"net_allow": ["example.com"]}, {"net_publish": [8000]},
         {"network_enabled": True}, {"fs_read": ["/root"]}, {"fs_write": ["/var/tmp"]}, {"writable_paths": ["/var/tmp"]},
         {"env_pass": ["HOME"]}, {"fs_protect": False}, {"fs_workspace": "."}, {"isolation": "landlock"},
-        {"net_max": "1G", "net_allow": ["127.0.0.1"]}, {"best_effort": ["memory"]},
+        {"net_max": "1G", "net_allow": ["127.0.0.1"]}, {"best_effort": ["memory"]}, {"preset": "agent"}, {"limits": {"memory": "1G"}}, {"net": {"allow": ["example.com"]}},
     ],
     ids=str,
 )  # fmt: skip
@@ -279,6 +279,33 @@ def test_a_run_can_have_less():
         assert (await scheduler.run("print(len(bytearray(100 << 20)))")).ok
 
     with_scheduler(work, max_execution_seconds=20)
+
+
+def test_standard_input_is_no_descriptor():
+    async def work(scheduler):
+        reader, writer = os.pipe()
+        os.write(writer, b"of this process")
+        os.close(writer)
+        for value in (reader, True, open(reader, "rb")):
+            with pytest.raises(pycordon.UsageError):
+                await scheduler.run("cat", "raw", stdin=value)
+
+    with_scheduler(work)
+
+
+def test_sets_of_packages_that_nobody_uses_are_let_go(index, monkeypatch):
+    monkeypatch.setattr(pycordon._scheduler_kit, "KITS_MAX", 2)
+    for name in ("one", "two", "three"):
+        index.add(wheel(name))
+
+    async def work(scheduler):
+        async with scheduler.session(packages=["one"]) as session:
+            for name in ("two", "three", "two"):
+                assert (await scheduler.run(f"import {name}", packages=[name])).ok
+                assert len(scheduler._kits._kits) <= 3
+            assert (await session.run("import one; one.VERSION")).text == "'1.0'"
+
+    with_scheduler(work)
 
 
 @pytest.mark.parametrize("more", [{"policy": {}}, {"timeout": 9}, {"allow_overrides": True}, {"workdir": "/"}])

@@ -19,7 +19,7 @@ from ._aio import AsyncSandbox
 from ._code import Content
 from ._errors import ClosedError, PolicyError, UsageError
 from ._fileops import FileInfo, contents
-from ._job import Callback, StrPath, Stdin
+from ._job import Callback, StrPath
 from ._policy import Config, Policy, from_document, make_policy, stated
 from ._pool import default_workers
 from ._result import Result
@@ -151,7 +151,7 @@ class Scheduler:
         """Installs the packages and makes the first sandboxes now instead of at the first run."""
         self._gates()
         try:
-            Kits.give_back(await self._kits.take(()))
+            self._kits.give_back(await self._kits.take(()))
         except BaseException:
             await self.close()
             raise
@@ -180,7 +180,7 @@ class Scheduler:
         files: Optional[Mapping[str, Content]] = None,
         outputs: Sequence[str] = (),
         args: Sequence[str] = (),
-        stdin: Stdin = None,
+        stdin: Optional[Content] = None,
         env: Optional[Mapping[str, str]] = None,
         on_stdout: Optional[Callback] = None,
         on_stderr: Optional[Callback] = None,
@@ -198,7 +198,9 @@ class Scheduler:
         began = time.monotonic()
         words = package_words(packages, self._allowed)
         arguments = self._arguments(tighter, timeout_seconds)
-        arguments.update(stdin=stdin, env=env, on_stdout=on_stdout, on_stderr=on_stderr)
+        # No descriptor: a number from elsewhere must not name one of this process.
+        given = None if stdin is None else _arguments.data("stdin", stdin)
+        arguments.update(stdin=given, env=env, on_stdout=on_stdout, on_stderr=on_stderr)
         _arguments.callback("on_stdout", on_stdout)
         _arguments.callback("on_stderr", on_stderr)
         brought, wanted = _named(files), _arguments.words("outputs", outputs)
@@ -290,7 +292,7 @@ class Scheduler:
         try:
             yield kit
         finally:
-            Kits.give_back(kit)
+            self._kits.give_back(kit)
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

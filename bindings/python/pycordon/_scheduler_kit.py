@@ -116,10 +116,10 @@ class Kit:
     """What runs with one set of packages have in common: a pool for runs that only compute, and the
     settings of a sandbox with files for the others."""
 
-    def __init__(self, pool: AsyncPool, template: AsyncSandbox) -> None:
+    def __init__(self, words: Tuple[str, ...], pool: AsyncPool, template: AsyncSandbox) -> None:
+        self.words = words
         self.pool = pool
         self._template = template
-        self.users = 0
 
     @property
     def policy(self) -> Policy:
@@ -159,6 +159,7 @@ class Kits:
         self._may_build = may_build
         self._pool: Dict[str, Any] = {"workers": workers, "parked": parked, "preload": preload}
         self._kits: "OrderedDict[Tuple[str, ...], asyncio.Task[Kit]]" = OrderedDict()
+        self._users: Dict[Tuple[str, ...], int] = {}  # those who wait for it, too
         self._threads: Optional[ThreadPoolExecutor] = None
         self._is_stopped = False
 
@@ -173,7 +174,7 @@ class Kits:
         given: Dict[str, Any] = {"env": self._env, "packages": layers}
         # Two wait for runs with packages: sets are many, and memory is not.
         pool = dict(self._pool, parked=2) if words and self._pool["parked"] is None else self._pool
-        return Kit(AsyncPool(self._policy, **pool, **given), AsyncSandbox(self._policy, **given))
+        return Kit(words, AsyncPool(self._policy, **pool, **given), AsyncSandbox(self._policy, **given))
 
     async def _make(self, words: Tuple[str, ...]) -> Kit:
         if self._threads is None:
@@ -187,9 +188,17 @@ class Kits:
         return kit
 
     async def take(self, words: Tuple[str, ...]) -> Kit:
-        """The kit of a set of packages, to be given back()."""
+        """The kit of a set of packages, for give_back()."""
         if self._is_stopped:
             raise ClosedError("the scheduler is closed")
+        self._users[words] = self._users.get(words, 0) + 1
+        try:
+            return await self._get(words)
+        except BaseException:
+            self._forget_user(words)
+            raise
+
+    async def _get(self, words: Tuple[str, ...]) -> Kit:
         task = self._kits.get(words)
         if task is None:
             await self._make_room()
@@ -200,23 +209,26 @@ class Kits:
             raise ClosedError("the scheduler is closed")
         if task.exception() is not None and self._kits.get(words) is task:
             del self._kits[words]  # the next one tries again
-        kit = task.result()
-        kit.users += 1
-        return kit
+        return task.result()
 
-    @staticmethod
-    def give_back(kit: Kit) -> None:
+    def give_back(self, kit: Kit) -> None:
         """A run does not need it any more."""
-        kit.users -= 1
+        self._forget_user(kit.words)
+
+    def _forget_user(self, words: Tuple[str, ...]) -> None:
+        left = self._users.pop(words) - 1
+        if left:
+            self._users[words] = left
 
     async def _make_room(self) -> None:
         old: List[Kit] = []
         for words, task in list(self._kits.items()):
             if len(self._kits) < KITS_MAX:
                 break
-            if words and task.done() and not task.cancelled() and task.exception() is None and not task.result().users:
+            if words and words not in self._users and task.done():
                 del self._kits[words]
-                old.append(task.result())
+                if not task.cancelled() and task.exception() is None:
+                    old.append(task.result())
         for kit in old:
             await kit.pool.close()
 
