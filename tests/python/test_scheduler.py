@@ -319,7 +319,8 @@ def test_no_other_arguments(more):
 
 @pytest.mark.parametrize(
     "settings",
-    [{"workdir": "."}, {"persist": True}, {"keep": True}, {"max_concurrency": 0}, {"max_queue": -1}, {"nonsense": 1}],
+    [{"workdir": "."}, {"persist": True}, {"keep": True}, {"max_concurrency": 0}, {"max_queue": -1}, {"nonsense": 1},
+     {"session_seconds": "x"}, {"session_seconds": math.inf}, {"max_file_bytes": None}],
     ids=str,
 )
 def test_settings_that_make_no_sense(settings):

@@ -113,8 +113,7 @@ class Scheduler:
         self._ceiling = _with_defaults(policy)
         self._seconds = _keys.magnitude("limits.wall", policy.effective().get("limits.wall"))
         self._policy = policy
-        self._session_seconds = session_seconds
-        self._session_policy = _for_sessions(policy, session_seconds)
+        self._session_policy = _for_sessions(policy, _check_seconds("session_seconds", session_seconds))
         words = _arguments.words("packages", packages)
         self._allowed = None if allowed_packages is None else {name_of(w) for w in allowed_packages}
         env = _arguments.variables("env", env)
@@ -271,8 +270,7 @@ class Scheduler:
         """The time of a run, in seconds; None: as long as it likes."""
         if seconds is None:
             return self._seconds
-        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds < 1e9:
-            raise UsageError(f"timeout_seconds: {seconds!r:.40} is no number of seconds")
+        _check_seconds("timeout_seconds", seconds)
         if self._seconds is not None and seconds > self._seconds:
             raise PolicyError(
                 f"timeout_seconds: {seconds:g} is more than the scheduler's {self._seconds:g}",
@@ -375,6 +373,12 @@ async def _put(box: AsyncSandbox, files: Mapping[str, bytes]) -> None:
     for error in await box.files.put_many(list(files.items())):
         if error is not None:
             raise error
+
+
+def _check_seconds(name: str, value: float) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.001 <= value <= 366 * 86400:
+        raise UsageError(f"{name}: {value!r:.40} is no number of seconds")
+    return float(value)
 
 
 def _named(files: Optional[Mapping[str, Content]]) -> Dict[str, bytes]:
