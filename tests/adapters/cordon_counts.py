@@ -9,6 +9,7 @@ import os
 
 from pycordon import AsyncSandbox, Sandbox
 from pycordon._runs import Runs
+from pycordon._session import SessionCore
 
 _started = set()
 
@@ -25,8 +26,9 @@ def _counted(method):
     return count
 
 
-# Runs of the library, and command lines that a framework starts itself.
+# Runs of the library, commands of its sessions, and command lines that a framework starts itself.
 Runs.start = _counted(Runs.start)
+SessionCore.exec = _counted(SessionCore.exec)
 for _kind in (Sandbox, AsyncSandbox):
     _kind.wrap = _counted(_kind.wrap)
 

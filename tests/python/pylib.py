@@ -18,3 +18,16 @@ def until(true, what, patience=30.0):
     while not true():
         assert time.monotonic() < end, what
         time.sleep(0.01)
+
+
+def processes_with(text):
+    """The processes of this machine whose command line has the text; NUL is between its words."""
+    found = []
+    for entry in os.listdir("/proc"):
+        try:
+            if entry.isdigit():
+                with open(f"/proc/{entry}/cmdline", "rb") as file:
+                    found += [entry] if text.encode() in file.read() else []
+        except OSError:
+            pass  # it has just ended
+    return found

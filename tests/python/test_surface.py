@@ -132,7 +132,7 @@ def test_asynchronous_names_are_the_synchronous_ones(name):
 def test_what_programs_import_has_no_underscore_and_all_else_has():
     package = pathlib.Path(pycordon.__file__).parent
     modules = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}
-    assert {name for name in modules if not name.startswith("_")} == {"workspaces", "adapters"}
+    assert {name for name in modules if not name.startswith("_")} == {"workspaces", "adapters", "e2b"}
     frameworks = {name for name in (p.stem for p in (package / "adapters").glob("*.py")) if name[0] != "_"}
     (table,) = re.findall(r"^\[project.optional-dependencies\]\n(.*?)\n\n", PROJECT, re.M | re.S)
     extras = re.findall(r"^([a-z0-9-]+) = ", table, re.M)

@@ -16,7 +16,7 @@ from ._native import Check, CheckItem, check, command
 from ._confine import confine
 from ._errors import (
     ClosedError, CommandNotFoundError, CordonError, NotExecutableError, PathError, PolicyError,
-    RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
+    QueueFullError, RunError, SetupError, StateError, SystemCallError, TimeoutExpired, UnsupportedError, UsageError,
 )  # fmt: skip
 from ._execution import CodeError, Display, Execution
 from ._files import FileInfo, Files
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from ._aio_interpreter import AsyncInterpreter
     from ._aio_pool import AsyncPool
     from ._aio_session import AsyncSession
+    from ._scheduler import ScheduledResult, Scheduler
+    from ._scheduler_session import SchedulerSession
     from .workspaces import Workspace
 
 # asyncio takes long to import, and many programs do without.
@@ -47,6 +49,9 @@ _LAZY = {
     "AsyncProcess": "_aio",
     "AsyncSandbox": "_aio",
     "AsyncSession": "_aio_session",
+    "ScheduledResult": "_scheduler",
+    "Scheduler": "_scheduler",
+    "SchedulerSession": "_scheduler_session",
     "Workspace": "workspaces",
     "workspaces": "",
 }
@@ -56,9 +61,10 @@ __all__ = [
     "CheckItem", "ClosedError", "CodeError", "CommandNotFoundError", "CordonError", "Denial", "Display",
     "Endpoint", "Env", "Execution", "FileInfo", "Files", "Fs", "Graded", "Interpreter", "Limits", "Net",
     "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program", "Published",
-    "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "Session", "SessionCommand", "SetupError",
-    "Snapshot", "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage",
-    "UsageError", "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
+    "QueueFullError", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "ScheduledResult",
+    "Scheduler", "SchedulerSession", "Session", "SessionCommand", "SetupError", "Snapshot", "StateError",
+    "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage", "UsageError",
+    "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
 ]  # fmt: skip
 
 # Tracebacks name an error as programs do.

@@ -124,9 +124,11 @@ class Ahead:
 
 
 def _started(engine: "Engine", kind: Kind) -> Live:
+    layers = engine.settings.packages
+    packages = [] if layers is None else layers.modules
     live = Live(kind, MAX_OUTPUT, GRACE_SECONDS)
     try:
-        live.start(engine, RunArguments(kind.argv()), ahead=True)
+        live.start(engine, RunArguments(kind.argv(packages)), ahead=True)
         Interpreter._wait(live)
         task = live.task
         if task is None or task.answer is None:

@@ -99,6 +99,10 @@ class ClosedError(StateError):
     """The sandbox is closed, or was removed by another process."""
 
 
+class QueueFullError(StateError):
+    """As many runs or sessions go on and wait as the Scheduler takes. Nothing has run."""
+
+
 class RunError(CordonError, code="run"):
     """A command did not succeed and ``check=True`` or ``raise_for_status()`` asked to be told."""
 

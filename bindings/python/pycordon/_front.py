@@ -13,7 +13,7 @@ from ._native import current_directory
 from ._engine import Engine
 from ._errors import UsageError
 from ._job import Endpoint, StrPath
-from ._packages import install
+from ._packages import Packages, install
 from ._parked import MOST
 from ._warm import module_names
 from ._policy import Config, Policy, make_policy, working_in
@@ -62,7 +62,7 @@ class Front:
         allow_overrides: bool = False,
         parked: int = 0,
         preload: Union[str, Sequence[str], None] = None,
-        packages: Sequence[str] = (),
+        packages: Union[Sequence[str], Packages] = (),
         build_packages: bool = False,
         compile_timeout: Union[float, str] = "60s",
         compile_memory: Union[int, str] = "1G",
@@ -86,7 +86,9 @@ class Front:
             policy = policy.merged(fs_write=[host_workdir])
         if env:
             policy = policy.merged(env_set=_arguments.variables("env", env))
-        layers = install(packages, policy, build_packages) if packages else None
+        layers = packages if isinstance(packages, Packages) else None
+        if layers is None and packages:
+            layers = install(cast(Sequence[str], packages), policy, build_packages)
         policy = policy if layers is None else layers.applied(policy)
         policy = _with_cwd(working_in(policy, host_workdir), base_dir, host_workdir)
         made = Settings(
@@ -167,6 +169,11 @@ class Front:
         (``compiled``), how often what it makes or said was there already (``reused``); how many are
         ``kept``, and their ``bytes``."""
         return self._engine.builds.stats()
+
+    def _modules(self) -> List[str]:
+        """Directories with modules of packages."""
+        layers = self._engine.settings.packages
+        return [] if layers is None else layers.modules
 
     @property
     def warm_reason(self) -> Optional[str]:

@@ -131,8 +131,9 @@ class InterpreterFront:
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
+        argv = self._kind.argv(self._sandbox._modules())
         # A fork goes to its directory itself.
-        args = RunArguments(self._kind.argv(), cwd=self._cwd if self._image is None else "/")
+        args = RunArguments(argv, cwd=self._cwd if self._image is None else "/")
         live.start(self._sandbox._engine, args, self._image)
         return live
 

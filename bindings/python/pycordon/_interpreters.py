@@ -13,7 +13,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, List, Mapping, Tuple
+from typing import Any, List, Mapping, Sequence, Tuple
 
 from . import _arguments
 from ._errors import UsageError
@@ -23,7 +23,9 @@ from ._python import interpreter
 # a copy, so that the driver does not see what the code does to them.
 _PYTHON = """
 def f():
-    import builtins, posix
+    import builtins, posix, sys
+    own = next((i for i, path in enumerate(sys.path) if path.endswith("-packages")), len(sys.path))
+    sys.path[own:own], sys.argv[1:] = sys.argv[1:], []
     head = text = b""
     while not head.endswith(b"\\n"):
         head += posix.read(3, 1) or posix._exit(70)
@@ -72,10 +74,11 @@ class Kind:
     driver: str
     counts_signals: bool = True
 
-    def argv(self) -> List[str]:
-        """Its command."""
+    def argv(self, packages: Sequence[str] = ()) -> List[str]:
+        """Its command. ``packages``: directories in which Python looks for modules before those that are
+        installed; it is told, since ``-I`` ignores the variable."""
         if self.name == "python":
-            return [interpreter() or "python3", "-I", "-X", "utf8", "-c", _PYTHON]
+            return [interpreter() or "python3", "-I", "-X", "utf8", "-c", _PYTHON, *packages]
         if self.name == "javascript":
             return ["node", "-e", _NODE]
         return ["bash", "--norc", "--noprofile", "-c", driver_text(self.driver)]

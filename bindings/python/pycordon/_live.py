@@ -358,12 +358,17 @@ class Live:
         look.register(run.fileno(), select.POLLIN)
         while total < 2 * _IN_PIPES:
             total += self._read_output(task)
-            if not look.poll(0):
-                return
             try:
+                # In a session another thread may have taken something and not passed it on yet: that
+                # is over when process() returns.
+                is_quiet = not look.poll(0)
                 if run.process():
                     self._settle()
                     return
+                more = self._read_output(task)
+                if is_quiet and more == 0:
+                    return
+                total += more
             except _cordon.Error:
                 return
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import Iterable, List, Tuple
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, List, Optional, Tuple
 
 from . import _arguments, _cordon
 from ._errors import UsageError, raise_native
@@ -18,10 +18,16 @@ from ._python import interpreter, search_path
 class Packages:
     """Layers in the cache. They are not removed as long as this object lives."""
 
-    keeper: object
+    keeper: object = field(repr=False)
     dirs: Tuple[str, ...]
     env: Tuple[str, ...]
     programs: Tuple[str, ...]
+
+    @property
+    def modules(self) -> List[str]:
+        """The directories with Python's."""
+        found = dict(entry.split("=", 1) for entry in self.env).get("PYTHONPATH")
+        return found.split(":") if found else []
 
     def applied(self, policy: Policy) -> Policy:
         """The policy of runs that see the packages. What it says about their variables comes after
@@ -39,10 +45,12 @@ def _words(packages: Iterable[object]) -> List[str]:
     return [_arguments.text("packages", word) for word in packages]
 
 
-def install(packages: Iterable[object], policy: Policy, may_build: bool) -> Packages:
+def install(
+    packages: Iterable[object], policy: Policy, may_build: bool, line: Optional[Callable[[str], object]] = None
+) -> Packages:
     """Finds or installs packages: ``"requests==2.32.3"`` and ``"npm:lodash@4"``, or the path of a
     requirements file or package-lock.json, which ends in ``.txt`` or ``.json``. ``may_build``: packages
-    may run code to be installed."""
+    may run code to be installed. ``line`` gets what the installer says, and stops it by raising."""
     words = _words(packages)
     files = [word for word in words if word.endswith((".txt", ".json"))]
     try:
@@ -57,6 +65,7 @@ def install(packages: Iterable[object], policy: Policy, may_build: bool) -> Pack
             hosts=os.environ.get("CORDON_PACKAGE_HOSTS"),
             isolation=policy.effective().get("isolation"),
             policy=policy.native(),
+            line=line,
         )
     except _cordon.Error as error:
         raise_native(error)

@@ -116,12 +116,16 @@ class SessionCore:
         env: Optional[Mapping[str, str]],
         program: Optional[StrPath],
         settings: Dict[str, Any],
+        home: Optional[str] = None,
     ) -> None:
         front = Front(config, workdir=workdir, persist=False, env=env, **settings)
         engine = front._engine
         self.policy: "Policy" = engine.settings.policy
         self.writable_paths = engine.writable_paths
+        self.packages = engine.settings.packages  # their layers are in use as long as this object
         options = engine.settings.launch_options()
+        if home is not None:
+            options["home"] = home
         for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
             if key in self.policy.unlimited:
                 options[option] = -1

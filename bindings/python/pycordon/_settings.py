@@ -15,6 +15,7 @@ from ._tighten import tightened
 
 if TYPE_CHECKING:
     from ._job import RunArguments
+    from ._packages import Packages
 
 #: Limits that are about commands: the file server, which works for the caller, has none of them.
 _NOT_FOR_FILES = (
@@ -40,7 +41,7 @@ class Settings:
     allow_overrides: bool = False
     parked: int = 0  # how many sandboxes are made ahead
     preload: Optional[Tuple[str, ...]] = None  # modules of an interpreter that is started ahead
-    packages: Optional[object] = None  # keeps their layers
+    packages: "Optional[Packages]" = None  # keeps their layers
     programs: Tuple[str, ...] = ()  # directories with programs of packages
     compile_timeout: str = "60s"  # limits of compilers
     compile_memory: Union[int, str] = "1G"

@@ -6,13 +6,14 @@
     Agent(..., tools=[CordonCodeInterpreterTool(), sandboxed(my_tool, fs_read=["data"])])
 
 `CordonCodeInterpreterTool` takes the place of the CodeInterpreterTool that crewai-tools no longer has;
-the exec, python and file tools have the shape of its tools for hosted sandboxes.
+the exec, python and file tools have the shape of its tools for hosted sandboxes. `CordonSchedulerTool` takes
+code and packages. The `CordonE2B...` tools are those of crewai-tools themselves, which they need.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, Optional, Type, Union
+from typing import TYPE_CHECKING, Any, Optional, Type, Union
 
 from pydantic import BaseModel, Field
 
@@ -21,17 +22,34 @@ from pycordon import Result, Sandbox
 from . import _common
 from ._crewai_base import CordonBaseTool
 from ._crewai_files import CordonFileTool
+from ._crewai_scheduler import CordonSchedulerTool
 from ._crewai_wrap import SandboxedTool, sandboxed
+
+if TYPE_CHECKING:
+    from ._crewai_e2b import CordonE2BExecTool, CordonE2BFileTool, CordonE2BPythonTool
 
 __all__ = [
     "CordonBaseTool",
     "CordonCodeInterpreterTool",
+    "CordonE2BExecTool",
+    "CordonE2BFileTool",
+    "CordonE2BPythonTool",
     "CordonExecTool",
     "CordonFileTool",
     "CordonPythonTool",
+    "CordonSchedulerTool",
     "SandboxedTool",
     "sandboxed",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # These import crewai-tools, which is large and need not be there.
+    if name not in ("CordonE2BExecTool", "CordonE2BFileTool", "CordonE2BPythonTool"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from . import _crewai_e2b
+
+    return getattr(_crewai_e2b, name)
 
 
 class CodeInterpreterSchema(BaseModel):
