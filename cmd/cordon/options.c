@@ -29,13 +29,15 @@
 	 WS_GC)
 #define CACHE_GC VERB_BIT(VERB_CACHE_GC)
 #define CACHE (VERB_BIT(VERB_CACHE_LIST) | CACHE_GC)
+#define SANDBOX_GC VERB_BIT(VERB_SANDBOX_GC)
+#define SANDBOX (VERB_BIT(VERB_SANDBOX_LIST) | SANDBOX_GC)
 #define NEW VERB_BIT(VERB_NEW)
 #define SESSION_LISTS                                                                              \
 	(START | EXEC | VERB_BIT(VERB_SESSION_LS) | VERB_BIT(VERB_SESSION_PS) |                    \
 	 VERB_BIT(VERB_SESSION_STOP) | VERB_BIT(VERB_PS))
 #define LISTS                                                                                      \
 	(SESSION_LISTS | RUN | SHOW | NEW | VERB_BIT(VERB_CHECK) |                                 \
-	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE)
+	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE | SANDBOX)
 #define ALL UINT64_MAX
 
 static_assert(VERB_MAX <= 64, "struct option keeps the verbs in 64 bits");
@@ -186,11 +188,11 @@ const struct option option_table[OPT_MAX] = {
 		"tar or patch (default patch, tar for a FILE.tar)" },
 	[OPT_OUTPUT] = { "output", 'o', GROUP_RESULT, COMPLETE_FILE, WS_EXPORT, "FILE", NULL, NULL,
 		"write to FILE, not to standard output" },
-	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC | CACHE_GC, "DUR", NULL,
-		NULL,
+	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC | CACHE_GC | SANDBOX_GC,
+		"DUR", NULL, NULL,
 		"those not used for DUR (36h, 30d)" },
-	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC | CACHE_GC, NULL,
-		NULL, NULL,
+	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE,
+		WS_COMMIT | WS_GC | CACHE_GC | SANDBOX_GC, NULL, NULL, NULL,
 		"only show what would happen" },
 	[OPT_LIST] = { "list", 0, GROUP_RESULT, COMPLETE_NONE, NEW, NULL, NULL, NULL,
 		"list the frameworks" },
