@@ -340,10 +340,10 @@ int cordon_private_remove(const char *dir, struct cordon_error *err);
 
 /* A private directory that the Python package made for a sandbox. */
 struct cordon_private_info {
-	const char *id;	       /* the sandbox's, its name in the directory of all */
-	const char *dir;       /* absolute */
-	uint64_t bytes, files; /* what runs left in it */
-	int is_partial;	       /* there is more, in directories that are closed */
+	const char *id;		   /* the sandbox's, its name in the directory of all */
+	const char *dir;	   /* absolute */
+	uint64_t bytes, files;	   /* what runs left in it */
+	int is_partial;		   /* there is more, in directories that are closed */
 	int64_t created_s, used_s; /* seconds since 1970 */
 	int is_kept;		   /* it was meant to outlive its program */
 	int in_use;		   /* by a program, at this moment */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The private directories that the Python package keeps (bindings/python/pycordon/_store.py), all in
- * one directory of the user's own:
+ * The private directories that the Python package keeps (bindings/python/pycordon/_store.py), all
+ *in one directory of the user's own:
  *
  *	sID	one sandbox: tmp, home and held (private.c), lock, which each of its users holds
  *		shared, and meta.json, which says whether it was meant to be kept
@@ -266,8 +266,8 @@ static int finish(const struct place *p, const char *name, struct cordon_error *
 
 	if (fd < 0)
 		return errno == ENOENT ? 0
-				       : cordon_err(err, CORDON_E_PATH, errno, "cannot open '%s/%s'",
-						    p->path, name);
+				       : cordon_err(err, CORDON_E_PATH, errno,
+						    "cannot open '%s/%s'", p->path, name);
 	(void)unlinkat(fd, "meta.json", 0);
 	(void)unlinkat(fd, "lock", 0);
 	close(fd);
@@ -356,8 +356,11 @@ static void look_at_one(struct gc *gc, const struct place *p, const char *name)
 		why = fstat(k.fd, &st) == 0 && time(NULL) - st.st_ctim.tv_sec >= YOUNG_S ? WHY_LEFT
 											 : NULL;
 	if (why)
-		collect(gc, p, name, is_half ? finish : is_code ? remove_code : remove_kept, &k,
-			why);
+		collect(gc, p, name,
+			is_half	  ? finish
+			: is_code ? remove_code
+				  : remove_kept,
+			&k, why);
 	kept_close(&k);
 }
 
