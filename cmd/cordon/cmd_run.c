@@ -27,6 +27,7 @@
 #include "network.h"
 #include "out.h"
 #include "packages.h"
+#include "pool_place.h"
 #include "receipt.h"
 #include "signals.h"
 #include "streams.h"
@@ -51,6 +52,7 @@ struct session {
 	struct signals signals;
 	size_t n_notes; /* known at the start */
 	struct keyboard keyboard;
+	int has_pool;	  /* there is one, and we asked it */
 	int has_terminal; /* the command has one of its own, and ours is raw */
 };
 
@@ -291,6 +293,18 @@ static void hurry(const struct session *s, const struct cordon_result *result)
 	out_hurry((int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000 + ms, s->signals.fd);
 }
 
+static void explain_start(const struct session *s)
+{
+	const char *why = s->has_pool ? cordon_run_why_cold(s->run) : "no pool is running";
+
+	if (!parsed_has(s->args, OPT_WARM))
+		return;
+	if (why)
+		say_line("cold start: %s", why);
+	else
+		say_line("warm start: a sandbox of the pool");
+}
+
 static int conclude(const struct session *s, const struct cordon_result *run_result)
 {
 	struct cordon_result copy = *run_result;
@@ -309,8 +323,10 @@ static int conclude(const struct session *s, const struct cordon_result *run_res
 	if (report_loss(&result->out, "output") + report_loss(&result->err, "error output") &&
 	    status == 0)
 		status = STATUS_FAILED;
-	if (parsed_has(s->args, OPT_VERBOSE))
+	if (parsed_has(s->args, OPT_VERBOSE)) {
+		explain_start(s);
 		explain_timings(result);
+	}
 	if (parsed_has(s->args, OPT_USAGE))
 		explain_usage(result);
 	if (result->workspace) {
@@ -405,6 +421,23 @@ static void no_command(const struct parsed *args, struct cordon_error *err)
 		cordon_err_hint(err, "try 'cordon run --help'");
 }
 
+/* With an init of the user's pool, if that was asked for and there is one. */
+static int start_run(struct session *s, const struct cordon_run_options *options,
+		     struct cordon_error *err)
+{
+	int r, fd, proof;
+
+	if (!parsed_has(s->args, OPT_WARM))
+		return cordon_run_start(s->launcher, s->policy, options, &s->run, err);
+	fd = pool_connect(&proof);
+	if (fd < 0)
+		return cordon_run_start(s->launcher, s->policy, options, &s->run, err);
+	s->has_pool = 1;
+	r = cordon_run_start_offered(s->launcher, s->policy, options, fd, proof, &s->run, err);
+	close(fd);
+	return r;
+}
+
 /*
  * Returns an exit status, or -1: the command runs. Not inlined, since what it has on the stack
  * would stay there as long as the run lasts.
@@ -441,7 +474,7 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	    (s->has_terminal && terminal_enter(err) < 0))
 		return fail(s, err);
 	workspace_watch_copy(args, &s->signals, &options);
-	if (cordon_run_start(s->launcher, s->policy, &options, &s->run, err) < 0) {
+	if (start_run(s, &options, err) < 0) {
 		terminal_leave();
 		if (err->code == CORDON_E_NOT_FOUND)
 			foreign_command(args, err);

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cordon session start: the process that holds the session is made, and outlives us. */
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/json_write.h"
 #include "base/units.h"
+#include "detach.h"
 #include "out.h"
 #include "receipt.h"
 #include "session.h"
@@ -96,56 +91,6 @@ static int await_setup(struct cordon_session *session, struct cordon_error *err)
 	return cordon_err(err, CORDON_E_SETUP, 0, "the sandbox does not answer");
 }
 
-static int leave_terminal(void)
-{
-	int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	if (fd < 0)
-		return -1;
-	for (int i = 0; i < 3; i++)
-		if (dup2(fd, i) < 0)
-			return -1;
-	if (fd > 2)
-		close(fd);
-	return 0;
-}
-
-/* Not every C library has it. */
-static void close_from_to(unsigned first, unsigned last)
-{
-	(void)syscall(SYS_close_range, first, last, 0);
-}
-
-/* It lives long: what our caller left open for us must not stay open with it. */
-static void close_inherited(int keep, int keep_too)
-{
-	int first = keep < keep_too ? keep : keep_too, last = keep < keep_too ? keep_too : keep;
-	unsigned from = 3;
-
-	if (first >= 3) {
-		if (first > 3)
-			close_from_to(3, (unsigned)first - 1);
-		from = (unsigned)first + 1;
-	}
-	if (last > first && last > (int)from)
-		close_from_to(from, (unsigned)last - 1);
-	close_from_to((unsigned)(last >= 3 ? last : 2) + 1, ~0u);
-}
-
-static int watch_signals(void)
-{
-	const struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	(void)sigaction(SIGPIPE, &ignore, NULL);
-	(void)sigaction(SIGHUP, &ignore, NULL);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 static void tell_notes(struct word *word)
 {
 	const char *const *notes = cordon_session_notes(server.session);
@@ -163,66 +108,40 @@ static void tell_notes(struct word *word)
 	}
 }
 
+struct start {
+	const char *name;
+	const struct cordon_policy *policy;
+	const struct cordon_run_options *options;
+};
+
 /* In the process that stays. */
-static int supervise(const char *name, const struct cordon_policy *policy,
-		     struct cordon_run_options *options, int fd)
+static int supervise(void *arg, int fd)
 {
+	const struct start *start = arg;
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct word word = { .sb = STRBUF_INIT, .fd = fd };
 
-	close_inherited(fd, server.receipt.dir_fd);
-	if (session_claim(name, &server.place, &server.listen_fd, &err) < 0)
+	detach_close(fd, server.receipt.dir_fd);
+	if (session_claim(start->name, &server.place, &server.listen_fd, &err) < 0)
 		return tell_error(&word, &err);
 	server.n_filters = session_count_filters(0);
-	server.signal_fd = watch_signals();
+	server.signal_fd = detach_signals();
 	if (cordon_launcher_new(&server.launcher, &err) < 0 ||
-	    cordon_session_start(server.launcher, policy, options, &server.session, &err) < 0 ||
+	    cordon_session_start(server.launcher, start->policy, start->options, &server.session,
+				 &err) < 0 ||
 	    await_setup(server.session, &err) < 0) {
 		cordon_session_free(server.session);
 		session_unclaim(&server.place);
 		return tell_error(&word, &err);
 	}
 	tell_notes(&word);
-	tell(&word, "o", name);
-	if (leave_terminal() < 0 || chdir("/") < 0)
+	tell(&word, "o", start->name);
+	if (detach_leave_terminal() < 0 || chdir("/") < 0)
 		return STATUS_FAILED;
 	(void)write_full(fd, word.sb.data, word.sb.len);
 	close(fd);
 	strbuf_done(&word.sb);
 	session_serve(&server);
-	return 0;
-}
-
-/* There is one thread and little memory, and the copy goes on with this very program. */
-static pid_t copy_process(void)
-{
-	return (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, 0);
-}
-
-/* Twice, so that it is nobody's child, leads no session and never gets a terminal. */
-static int detach(const char *name, const struct cordon_policy *policy,
-		  struct cordon_run_options *options, int *ret_fd, struct cordon_error *err)
-{
-	int fds[2], status;
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot create a pipe");
-	pid = copy_process();
-	if (pid < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot start the supervisor");
-	if (pid == 0) {
-		close(fds[0]);
-		(void)setsid();
-		pid = copy_process();
-		if (pid != 0)
-			_exit(pid < 0);
-		_exit(supervise(name, policy, options, fds[1]));
-	}
-	close(fds[1]);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	*ret_fd = fds[0];
 	return 0;
 }
 
@@ -282,6 +201,7 @@ int cmd_session_start(const struct parsed *args)
 	struct cordon_policy *policy = NULL;
 	char home[PATH_MAX], random[SESSION_NAME_MAX + 1];
 	const char *name = parsed_value(args, OPT_SESSION_NAME);
+	struct start start = { NULL, NULL, &options };
 	int fd = -1;
 
 	random_name(random);
@@ -294,7 +214,9 @@ int cmd_session_start(const struct parsed *args)
 	if (parsed_has(args, OPT_RECEIPT) &&
 	    receipt_open(parsed_value(args, OPT_RECEIPT), &server.receipt, &err) < 0)
 		return session_fail(&err);
-	if (detach(name, policy, &options, &fd, &err) < 0)
+	start.name = name;
+	start.policy = policy;
+	if (detach(supervise, &start, &fd, &err) < 0)
 		return session_fail(&err);
 	return read_word(fd, args);
 }

@@ -38,13 +38,15 @@ static void add_option(struct strbuf *sb, const struct option *o)
  * there. */
 static int is_rare(int verb, int id)
 {
-	static const int rare[] = { OPT_FROM,	     OPT_WITH_BUILD, OPT_NET_DENY,
-				    OPT_NET_MAX,     OPT_NET_LOG,    OPT_USER,
-				    OPT_REQUIRE,     OPT_OPEN_FILES, OPT_FILE_SIZE,
-				    OPT_CPU_TIME,    OPT_GRACE,	     OPT_END_ON_OUTPUT,
-				    OPT_BEST_EFFORT, OPT_ISOLATION,  OPT_DRY_RUN };
+	static const int rare[] = {
+		OPT_FROM,	   OPT_WITH_BUILD,  OPT_NET_DENY,  OPT_WARM,
+		OPT_NET_MAX,	   OPT_NET_LOG,	    OPT_USER,	   OPT_REQUIRE,
+		OPT_OPEN_FILES,	   OPT_FILE_SIZE,   OPT_CPU_TIME,  OPT_GRACE,
+		OPT_END_ON_OUTPUT, OPT_BEST_EFFORT, OPT_ISOLATION, OPT_DRY_RUN
+	};
 
-	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START;
+	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START ||
+			     verb == VERB_POOL_START;
 
 	for (size_t i = 0; has_rare && i < sizeof(rare) / sizeof(*rare); i++) {
 		if (rare[i] == id && (option_table[id].verbs & VERB_BIT(verb)))

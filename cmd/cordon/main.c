@@ -32,6 +32,8 @@ const struct verb_group verb_groups[VERB_GROUPS] = {
 	{ "workspace",
 	  "Workspaces: what runs changed, kept apart until you commit or discard it." },
 	{ "cache", "Packages that were installed for runs (--with)." },
+	{ "sandbox", "Private files that sandboxes of the Python package keep between runs." },
+	{ "pool", "Empty sandboxes made ahead, for 'cordon run --warm'." },
 	{ "session", "Sessions: several commands in one sandbox, which outlives them." },
 };
 
@@ -101,6 +103,25 @@ const struct verb verb_table[VERB_MAX] = {
 		"remove packages that were not used for 30 days",
 		"--older-than says how long, if not 30 days. What a run uses now stays.\n", 1,
 		cmd_cache_gc },
+	[VERB_SANDBOX_LIST] = { "sandbox list", "[--json]",
+		"list the private files of sandboxes", NULL, 1,
+		cmd_sandbox_list },
+	[VERB_SANDBOX_GC] = { "sandbox gc", "[OPTIONS]",
+		"remove private files that are no longer needed",
+		"Removes what killed programs left; what was kept on purpose only with\n"
+		"--older-than, by its last use. What is in use stays.\n", 1,
+		cmd_sandbox_gc },
+	[VERB_POOL_START] = { "pool start", "[OPTIONS] [--] [PROGRAM]",
+		"start a process that makes sandboxes ahead",
+		"The options are those of the runs that will use them: 'cordon run --warm' with\n"
+		"others is started as without a pool. One for each user.\n", 0,
+		cmd_pool_start },
+	[VERB_POOL_STATUS] = { "pool status", "[--json]",
+		"show how many sandboxes wait and were used", NULL, 1,
+		cmd_pool_status },
+	[VERB_POOL_STOP] = { "pool stop", "",
+		"end it; runs that have begun go on", NULL, 1,
+		cmd_pool_stop },
 	[VERB_SESSION_START] = { "session start", "[OPTIONS] [--] [PROGRAM]",
 		"start a session and print its name",
 		"The options are those of 'cordon run' and hold for the whole session; -t is how\n"

@@ -18,7 +18,8 @@
 #define SHOW VERB_BIT(VERB_POLICY_SHOW)
 #define START VERB_BIT(VERB_SESSION_START)
 #define EXEC VERB_BIT(VERB_SESSION_EXEC)
-#define POLICY (RUN | SHOW | START)
+#define POOL_START VERB_BIT(VERB_POOL_START)
+#define POLICY (RUN | SHOW | START | POOL_START)
 #define WS_DIFF VERB_BIT(VERB_WORKSPACE_DIFF)
 #define WS_COMMIT VERB_BIT(VERB_WORKSPACE_COMMIT)
 #define WS_DISCARD VERB_BIT(VERB_WORKSPACE_DISCARD)
@@ -29,13 +30,15 @@
 	 WS_GC)
 #define CACHE_GC VERB_BIT(VERB_CACHE_GC)
 #define CACHE (VERB_BIT(VERB_CACHE_LIST) | CACHE_GC)
+#define SANDBOX_GC VERB_BIT(VERB_SANDBOX_GC)
+#define SANDBOX (VERB_BIT(VERB_SANDBOX_LIST) | SANDBOX_GC)
 #define NEW VERB_BIT(VERB_NEW)
 #define SESSION_LISTS                                                                              \
 	(START | EXEC | VERB_BIT(VERB_SESSION_LS) | VERB_BIT(VERB_SESSION_PS) |                    \
 	 VERB_BIT(VERB_SESSION_STOP) | VERB_BIT(VERB_PS))
 #define LISTS                                                                                      \
 	(SESSION_LISTS | RUN | SHOW | NEW | VERB_BIT(VERB_CHECK) |                                 \
-	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE)
+	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE | SANDBOX | VERB_BIT(VERB_POOL_STATUS))
 #define ALL UINT64_MAX
 
 static_assert(VERB_MAX <= 64, "struct option keeps the verbs in 64 bits");
@@ -146,6 +149,8 @@ const struct option option_table[OPT_MAX] = {
 		"wall memory procs cpu cpu_time open_files disk file_size output",
 		"run even if LIMIT cannot be enforced here" },
 
+	[OPT_WARM] = { "warm", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
+		"take a sandbox of 'cordon pool', if one fits" },
 	[OPT_INTERACTIVE] = { "interactive", 'i', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL,
 		NULL,
 		"a terminal of its own (default: if you are at one)" },
@@ -186,18 +191,20 @@ const struct option option_table[OPT_MAX] = {
 		"tar or patch (default patch, tar for a FILE.tar)" },
 	[OPT_OUTPUT] = { "output", 'o', GROUP_RESULT, COMPLETE_FILE, WS_EXPORT, "FILE", NULL, NULL,
 		"write to FILE, not to standard output" },
-	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC | CACHE_GC, "DUR", NULL,
-		NULL,
+	[OPT_OLDER_THAN] = { "older-than", 0, GROUP_RESULT, COMPLETE_NONE, WS_GC | CACHE_GC | SANDBOX_GC,
+		"DUR", NULL, NULL,
 		"those not used for DUR (36h, 30d)" },
-	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, WS_COMMIT | WS_GC | CACHE_GC, NULL,
-		NULL, NULL,
+	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE,
+		WS_COMMIT | WS_GC | CACHE_GC | SANDBOX_GC, NULL, NULL, NULL,
 		"only show what would happen" },
 	[OPT_LIST] = { "list", 0, GROUP_RESULT, COMPLETE_NONE, NEW, NULL, NULL, NULL,
 		"list the frameworks" },
 	[OPT_SESSION_NAME] = { "name", 0, GROUP_RESULT, COMPLETE_NONE, START, "NAME", NULL, NULL,
 		"name of the session (default: a new one)" },
-	[OPT_IDLE] = { "idle", 0, GROUP_LIMITS, COMPLETE_NONE, START, "DUR", NULL, NULL,
+	[OPT_IDLE] = { "idle", 0, GROUP_LIMITS, COMPLETE_NONE, START | POOL_START, "DUR", NULL, NULL,
 		"end it after DUR without a command (default 30m)" },
+	[OPT_SIZE] = { "size", 0, GROUP_LIMITS, COMPLETE_NONE, POOL_START, "N", NULL, NULL,
+		"how many sandboxes wait (1 to 256, default 2)" },
 	[OPT_DETACH] = { "detach", 'd', GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
 		"do not wait; keep its output for 'session logs'" },
 	[OPT_KEEP] = { "keep", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,

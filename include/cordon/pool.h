@@ -97,6 +97,38 @@ int cordon_pool_refill(struct cordon_pool *pool, struct cordon_error *err);
 
 void cordon_pool_stats(struct cordon_pool *pool, struct cordon_pool_stats *ret);
 
+/*
+ * A pool for other processes. A program that makes one pool may serve those that each make one run,
+ * such as commands: they connect to a socket of it (SOCK_SEQPACKET) and get a parked init, whose
+ * supervisor they are from then on. Nothing of their run is the pool's. They must be processes of
+ * the same user that execute the same file and have all that an init inherits in common with the
+ * process that has the pool, and neither of the two may have system call filters or be more
+ * confined by Landlock than the other. Who does not fit is started cold.
+ */
+
+/** Makes the pool one for other processes. Returns the number that they need to know, which is no
+ * secret; or an error. */
+int cordon_pool_share(struct cordon_pool *pool, struct cordon_error *err);
+
+/** A descriptor that is readable when an init that was handed over has ended: then
+ * cordon_pool_refill() collects it. -1 if the pool is not shared. */
+int cordon_pool_fd(const struct cordon_pool *pool);
+
+/** Answers who has sent a request on @socket_fd, a connection of his own that does not block. Close
+ * it then. 1: he has an init of the pool; 0: he has none, or is told why not. Never waits. */
+int cordon_pool_offer(struct cordon_pool *pool, int socket_fd, struct cordon_error *err);
+
+/** The same as cordon_run_start(), with an init of another process's pool if one fits. @socket_fd
+ * is a connection to that, which the caller closes; @proof the number from cordon_pool_share().
+ * Waits a second for an answer at most. What is wrong with the pool is no error: the run is cold
+ * then. */
+int cordon_run_start_offered(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+			     const struct cordon_run_options *options, int socket_fd, int proof,
+			     struct cordon_run **ret, struct cordon_error *err);
+
+/** Why a run has no parked init, in words; NULL if it has. Valid as long as the run. */
+const char *cordon_run_why_cold(const struct cordon_run *run);
+
 /** Ends all parked inits. Runs that were started go on. Not while another thread uses the pool.
  * NULL is fine. */
 void cordon_pool_free(struct cordon_pool *pool);

@@ -355,6 +355,32 @@ int cordon_private_remove(const char *dir, struct cordon_error *err);
 int cordon_private_copy(const char *from, const char *to, uint64_t max_bytes, uint64_t max_files,
 			struct cordon_error *err);
 
+/* A private directory that the Python package made for a sandbox. */
+struct cordon_private_info {
+	const char *id;		   /* the sandbox's, its name in the directory of all */
+	const char *dir;	   /* absolute */
+	uint64_t bytes, files;	   /* what runs left in it */
+	int is_partial;		   /* there is more, in directories that are closed */
+	int64_t created_s, used_s; /* seconds since 1970 */
+	int is_kept;		   /* it was meant to outlive its program */
+	int in_use;		   /* by a program, at this moment */
+};
+
+/** Calls @call for every private directory of the Python package; not 0 stops. They lie in
+ * $XDG_STATE_HOME/cordon/sandboxes (or ~/.local/state), or in cordon-UID/sandboxes of the directory
+ * for temporary files. What is passed is valid during the call. */
+int cordon_private_list(int (*call)(void *arg, const struct cordon_private_info *info), void *arg,
+			struct cordon_error *err);
+
+/** Removes those that killed programs left, and with @older_than_s 0 or more also those that were
+ * kept and not used for so many seconds. What is in use stays. @told (may be NULL) hears of each
+ * that was removed. *ret_n (may be NULL): how many. If one could not be removed, the others are
+ * all the same. */
+int cordon_private_gc(int64_t older_than_s, int dry_run,
+		      void (*told)(void *arg, const struct cordon_private_info *info,
+				   const char *why),
+		      void *arg, uint64_t *ret_n, struct cordon_error *err);
+
 /** The receipt as JSON. @with_output: with stdout and stderr. Free with cordon_free(). */
 int cordon_result_to_json(const struct cordon_result *result, int with_output, char **ret,
 			  struct cordon_error *err);

@@ -56,6 +56,7 @@ enum control_order_type {
 	CONTROL_PAUSE,	     /* stop the whole tree */
 	CONTROL_RESUME,
 	CONTROL_COUNT, /* tell what the session uses now */
+	CONTROL_ADOPT, /* fds: a pidfd; a parked init belongs to another supervisor from now on */
 };
 
 #define CONTROL_UNKNOWN (~(uint64_t)0)
@@ -113,6 +114,7 @@ enum control_report_type {
 	CONTROL_EXEC_FAILED, /* the command never ran: stage, step, errno */
 	CONTROL_EXEC_ENDED,
 	CONTROL_COUNTED, /* struct control_count */
+	CONTROL_ADOPTED, /* the answer to CONTROL_ADOPT: the old supervisor may end */
 };
 
 /* The limit that ended a run. */

@@ -187,18 +187,45 @@ static void wait_parked(const struct init *in)
 			raw_syscall(__NR_exit_group, 1, 0, 0, 0, 0, 0);
 }
 
+/*
+ * The pool that made this init has handed it to another process (launch/offer.c). Not before that
+ * one hears of it may it count on this init: until then the end of the old supervisor is the end.
+ */
+static void take_new_supervisor(struct init *in, int fd)
+{
+	struct control_report report = { .type = CONTROL_ADOPTED };
+	long r;
+
+	close_fd(in->supervisor_fd);
+	in->supervisor_fd = fd;
+	r = raw3(__NR_write, CTL_FD, &report, sizeof(report));
+	if (r < 0)
+		fail(in, STAGE_START, STEP_START_SUPERVISOR, r);
+}
+
+/* The next order but those that are carried out here. */
+static long next_order(struct init *in, struct control_order *order, struct fd_control *control)
+{
+	for (;;) {
+		long n;
+
+		if (in->plan)
+			wait_parked(in);
+		n = receive(order, control, 0);
+		if (n < 0)
+			fail(in, STAGE_START, STEP_START_RECEIVE, n);
+		if (order->type != CONTROL_ADOPT || n != 1 || !in->plan)
+			return n;
+		take_new_supervisor(in, control->fds[0]);
+	}
+}
+
 int receive_plan(struct init *in)
 {
 	struct control_order order = { .type = 0 };
 	struct fd_control control;
-	long n, first, all;
+	long n = next_order(in, &order, &control), first, all;
 
-	if (in->plan)
-		wait_parked(in);
-	n = receive(&order, &control, 0);
-
-	if (n < 0)
-		fail(in, STAGE_START, STEP_START_RECEIVE, n);
 #ifdef CORDON_FAULT_INJECTION
 	/* The count goes on from the common steps to the rest. */
 	if (!in->plan) {

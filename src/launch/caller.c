@@ -228,11 +228,11 @@ static int read_in(const char *dir, int (*read)(int dir_fd, struct caller_state 
 }
 
 /* A new root directory shows another machine, even with the same mounts. */
-static int read_root(struct caller_fixed *ret)
+static int read_root(const char *path, struct caller_fixed *ret)
 {
 	struct statx st;
 
-	if (syscall(SYS_statx, AT_FDCWD, "/", 0, STATX_INO | STATX_MNT_ID, &st) < 0)
+	if (syscall(SYS_statx, AT_FDCWD, path, 0, STATX_INO | STATX_MNT_ID, &st) < 0)
 		return -errno;
 	ret->root_dev = ((uint64_t)st.stx_dev_major << 32) | st.stx_dev_minor;
 	ret->root_ino = st.stx_ino;
@@ -275,7 +275,7 @@ static int read_scheduling(pid_t pid, struct sched_state *ret)
 
 static int read_fixed(struct caller_fixed *ret)
 {
-	int r = read_root(ret);
+	int r = read_root("/", ret);
 
 	if (r == 0)
 		r = read_limits(0, ret->limits);
@@ -355,4 +355,52 @@ bool caller_state_is_of(const struct caller_state *state, pid_t pid)
 			 other->cgroup_len) == 0;
 	free(other);
 	return is_same;
+}
+
+bool caller_state_is_like(const struct caller_state *state, pid_t pid)
+{
+	struct caller_state *other = new_state();
+	struct caller_fixed *fixed = other ? &other->fixed : NULL;
+	char dir[48];
+	bool is_same;
+
+	snprintf(dir, sizeof(dir), "/proc/%d/root", (int)pid);
+	is_same = other && read_root(dir, fixed) == 0 && read_limits(pid, fixed->limits) == 0 &&
+		  read_scheduling(pid, &fixed->sched) == 0;
+	snprintf(dir, sizeof(dir), "/proc/%d/task/%d", (int)pid, (int)pid);
+	is_same = is_same && read_in(dir, read_files, other) == 0 && other->len == state->len &&
+		  memcmp(other->text, state->text, state->len) == 0 &&
+		  memcmp(fixed->limits, state->fixed.limits, sizeof(fixed->limits)) == 0 &&
+		  memcmp(&fixed->sched, &state->fixed.sched, sizeof(fixed->sched)) == 0 &&
+		  fixed->root_dev == state->fixed.root_dev &&
+		  fixed->root_ino == state->fixed.root_ino &&
+		  fixed->root_mount == state->fixed.root_mount;
+	free(other);
+	return is_same;
+}
+
+bool caller_state_is_unfiltered(const struct caller_state *state)
+{
+	return count_filters(state) == 0;
+}
+
+size_t caller_state_size(const struct caller_state *state)
+{
+	return sizeof(*state) + state->len;
+}
+
+struct caller_state *caller_state_copy(const void *piece, size_t size)
+{
+	struct caller_state head, *copy;
+
+	if (size < sizeof(head))
+		return NULL;
+	memcpy(&head, piece, sizeof(head));
+	if (head.len > STATUS_BYTES || size != sizeof(head) + head.len ||
+	    head.status_len > head.len || head.cgroup_len > head.len - head.status_len)
+		return NULL;
+	copy = new_state();
+	if (copy)
+		memcpy(copy, piece, size);
+	return copy;
 }

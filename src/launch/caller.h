@@ -24,6 +24,15 @@ unsigned caller_filters(void);
 /* Has the process, made by a thread in this state, really inherited what another thread could have
  * changed for a moment: limits, scheduling, umask, processors, control group? */
 bool caller_state_is_of(const struct caller_state *state, pid_t pid);
+/* Is the process @pid in this state, as far as another one can see it? Not for threads. */
+bool caller_state_is_like(const struct caller_state *state, pid_t pid);
+/* The state as one piece, for another process that runs the same program. */
+size_t caller_state_size(const struct caller_state *state);
+/* A copy of such a piece; NULL if it is none, or there is no memory. */
+struct caller_state *caller_state_copy(const void *piece, size_t size);
+/* Has it no system call filter at all? Of two processes nothing else says that theirs are the same.
+ */
+bool caller_state_is_unfiltered(const struct caller_state *state);
 bool caller_state_equals(const struct caller_state *a, const struct caller_state *b);
 
 #endif

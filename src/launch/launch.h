@@ -300,6 +300,7 @@ struct cordon_run {
 	struct cordon_pool *pool;	/* that started the run, referenced; NULL = none */
 	struct mould *mould;		/* of the pool's init that the run has; NULL = a new one */
 	int is_stale;			/* that init may not be used, nothing has run */
+	const char *why_cold;		/* it was offered an init (offer.c), and has none */
 	const struct cordon_policy *retry_policy; /* NULL = no second try */
 	int may_fall;				  /* to level landlock */
 	struct cordon_policy *policy_copy;

@@ -131,6 +131,11 @@ static int plan_common(struct cordon_launcher *l, const struct cordon_policy *po
 	return 0;
 }
 
+int mould_watch_mounts(void)
+{
+	return sys_openat(AT_FDCWD, "/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
+}
+
 static int read_mould(struct mould *m, struct cordon_launcher *l,
 		      const struct cordon_policy *policy, const struct cordon_run_options *options,
 		      struct cordon_error *err)
@@ -138,7 +143,7 @@ static int read_mould(struct mould *m, struct cordon_launcher *l,
 	int r;
 
 	/* Before all else: from here on a change is told. */
-	m->mounts_fd = sys_openat(AT_FDCWD, "/proc/thread-self/mountinfo", O_RDONLY | O_CLOEXEC, 0);
+	m->mounts_fd = mould_watch_mounts();
 	if (m->mounts_fd < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -m->mounts_fd, "cannot watch the mounts");
 	r = caller_state_read(m->n_filters, &m->caller);
@@ -226,4 +231,92 @@ bool init_is_waiting(const struct spawned *init)
 			       { .fd = init->ctl_fd, .events = POLLIN } };
 
 	return poll(p, 2, 0) == 0;
+}
+
+/* --- for another process ---------------------------------------------------------------------- */
+
+#define PIECE_MAX ((size_t)1 << 20)
+
+/* Then come the common steps, the objects in their order, and the caller's state. */
+struct mould_head {
+	uint32_t plan_size, state_size;
+	uint32_t n_objects, n_filters;
+};
+
+void mould_write(const struct mould *m, struct strbuf *sb)
+{
+	const struct mould_head head = {
+		.plan_size = (uint32_t)m->plan->block_size,
+		.state_size = (uint32_t)caller_state_size(m->caller),
+		.n_objects = (uint32_t)m->n,
+		.n_filters = m->n_filters,
+	};
+
+	strbuf_add(sb, (const char *)&head, sizeof(head));
+	strbuf_add(sb, m->plan->block, m->plan->block_size);
+	for (size_t i = 0; i < m->n; i++) {
+		struct shown object = m->v[i];
+
+		object.path = NULL; /* the plan has it */
+		strbuf_add(sb, (const char *)&object, sizeof(object));
+	}
+	strbuf_add(sb, (const char *)m->caller, head.state_size);
+}
+
+/* The paths of the objects are those of the steps that mount them. */
+static bool read_objects(struct mould *m, const char *data, size_t n)
+{
+	const struct plan_header *h = m->plan->block;
+	const struct plan_op *ops = plan_ops(h);
+
+	m->v = calloc(h->n_common_ops, sizeof(*m->v));
+	for (uint32_t i = 0; m->v && i < h->n_common_ops; i++) {
+		if (ops[i].type != PLAN_OP_BIND)
+			continue;
+		if (m->n == n)
+			return false;
+		memcpy(&m->v[m->n], data + m->n * sizeof(*m->v), sizeof(*m->v));
+		m->v[m->n++].path = plan_string(h, ops[i].src);
+	}
+	return m->v && m->n == n;
+}
+
+static bool read_piece(struct mould *m, const char *data, size_t size)
+{
+	struct mould_head head;
+	size_t objects;
+
+	if (size < sizeof(head) || size > PIECE_MAX)
+		return false;
+	memcpy(&head, data, sizeof(head));
+	data += sizeof(head);
+	size -= sizeof(head);
+	objects = (size_t)head.n_objects * sizeof(*m->v);
+	if (head.plan_size > size || objects > size - head.plan_size ||
+	    head.state_size != size - head.plan_size - objects)
+		return false;
+	m->n_filters = head.n_filters;
+	m->plan = copy_block(data, head.plan_size);
+	/* Only now: it has to be aligned. */
+	if (!m->plan || plan_read_check(m->plan->block, head.plan_size) != 0 ||
+	    !read_objects(m, data + head.plan_size, head.n_objects))
+		return false;
+	m->caller = caller_state_copy(data + head.plan_size + objects, head.state_size);
+	return m->caller != NULL;
+}
+
+struct mould *mould_read(const char *data, size_t size, int mounts_fd)
+{
+	struct mould *m = calloc(1, sizeof(*m));
+
+	if (!m) {
+		close(mounts_fd);
+		return NULL;
+	}
+	m->mounts_fd = mounts_fd;
+	m->refs = 1;
+	if (read_piece(m, data, size))
+		return m;
+	mould_free(m);
+	return NULL;
 }

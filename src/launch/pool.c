@@ -18,14 +18,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "launch/caller.h"
 #include "launch/launch.h"
 #include "launch/mould.h"
+#include "launch/offer.h"
 #include "launch/pool.h"
+#include "sys/calls.h"
 
+#define HANDED_MAX 1024 /* runs of others at once; further ones are cold */
 #define DEFAULT_PARKED 2
 #define DEFAULT_AGE_MS (5 * 60 * 1000)
 
@@ -39,6 +43,9 @@ struct cordon_pool {
 	uint64_t max_age_ns; /* 0 = any age will do */
 	unsigned n_filters;  /* system call filters that all threads have alike (caller.h) */
 
+	struct offer_proof proof; /* of a pool that others take inits from (offer.c) */
+	int epoll_fd;		  /* with the inits that they took; -1 = there are no others */
+
 	pthread_mutex_t lock; /* protects what follows */
 	unsigned refs;	      /* the caller's, and one for each run */
 	bool is_closed;
@@ -47,6 +54,9 @@ struct cordon_pool {
 	struct parked v[CORDON_POOL_MAX]; /* the oldest first */
 	unsigned n, n_coming;		  /* n_coming: being made */
 	struct cordon_pool_stats stats;
+	int handed[HANDED_MAX]; /* pidfds of inits that others have: their exit is ours to collect
+				 */
+	unsigned n_handed;
 };
 
 /* --- under the lock ----------------------------------------------------------------------- */
@@ -113,6 +123,12 @@ static void unref(struct cordon_pool *p, unsigned refs)
 	if (refs > 0)
 		return;
 	pthread_mutex_destroy(&p->lock);
+	while (p->n_handed > 0)
+		close(p->handed[--p->n_handed]);
+	if (p->proof.fd >= 0)
+		close(p->proof.fd);
+	if (p->epoll_fd >= 0)
+		close(p->epoll_fd);
 	cordon_policy_free(p->policy);
 	arena_done(&p->arena);
 	free(p);
@@ -136,6 +152,12 @@ static void close_copy(const struct cordon_pool *p)
 	}
 	if (p->mould)
 		close(p->mould->mounts_fd);
+	for (unsigned i = 0; i < p->n_handed && i < HANDED_MAX; i++)
+		close(p->handed[i]);
+	if (p->proof.fd >= 0) {
+		close(p->proof.fd);
+		close(p->epoll_fd);
+	}
 }
 
 void cordon_pool_free(struct cordon_pool *p)
@@ -280,6 +302,23 @@ static int refill(struct cordon_pool *p, struct cordon_error *err)
 	return r < 0 ? r : made;
 }
 
+/* Those that have ended. */
+static void collect_handed(struct cordon_pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	for (unsigned i = p->n_handed; i > 0; i--) {
+		siginfo_t info = { .si_pid = 0 };
+
+		if (waitid(P_PIDFD, (id_t)p->handed[i - 1], &info, WEXITED | WNOHANG | __WALL) ==
+			    0 &&
+		    info.si_pid == 0)
+			continue;
+		close(p->handed[i - 1]);
+		p->handed[i - 1] = p->handed[--p->n_handed];
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
 int cordon_pool_refill(struct cordon_pool *p, struct cordon_error *err)
 {
 	if (!p)
@@ -287,6 +326,7 @@ int cordon_pool_refill(struct cordon_pool *p, struct cordon_error *err)
 	if (is_copy(p))
 		return cordon_err(err, CORDON_E_STATE, 0,
 				  "this pool belongs to the process before fork");
+	collect_handed(p);
 	return refill(p, err);
 }
 
@@ -357,6 +397,7 @@ int cordon_pool_new(struct cordon_launcher *launcher, const struct cordon_policy
 	p->launcher = launcher;
 	p->n_filters = launcher->has_filters ? caller_filters() : 0;
 	p->refs = 1;
+	p->proof.fd = p->epoll_fd = -1;
 	pthread_mutex_init(&p->lock, NULL);
 	r = take_options(p, options, err);
 	if (r == 0)
@@ -434,11 +475,15 @@ int cordon_pool_start(struct cordon_pool *p, const struct cordon_policy *policy,
 	return 0;
 }
 
-void pool_give_back(struct parked *parked)
+void pool_give_back(struct cordon_launcher *l, struct parked *parked)
 {
 	struct cordon_pool *p = parked->pool;
-	struct cordon_launcher *l = p->launcher;
 
+	/* It was handed over by another process, which does not take it back. */
+	if (!p) {
+		parked_done(l, parked);
+		return;
+	}
 	pthread_mutex_lock(&p->lock);
 	p->stats.misfits++;
 	p->is_doubtful = true;
@@ -459,7 +504,13 @@ void pool_give_back(struct parked *parked)
 
 void pool_forget(struct cordon_pool *p, struct mould *mould)
 {
-	if (!mould || is_copy(p))
+	if (!mould)
+		return;
+	if (!p) {
+		mould_free(mould); /* of an init that was handed over: nobody else has it */
+		return;
+	}
+	if (is_copy(p))
 		return;
 	pthread_mutex_lock(&p->lock);
 	unref_mould(mould);
@@ -477,6 +528,8 @@ bool pool_may_use(struct cordon_run *run)
 	if (!init_is_waiting(&run->spawned))
 		return false;
 	may_use = mould_is_open(&run->spawned) && mould_is_same(run->mould);
+	if (!p)
+		return may_use && !mould_mounts_changed(run->mould);
 	pthread_mutex_lock(&p->lock);
 	may_use = may_use && !run->mould->is_stale && !mould_mounts_changed(run->mould);
 	if (!may_use) {
@@ -514,4 +567,97 @@ void cordon_pool_stats(struct cordon_pool *p, struct cordon_pool_stats *ret)
 	*ret = p->stats;
 	ret->parked = p->n;
 	pthread_mutex_unlock(&p->lock);
+}
+
+/* --- for other processes ---------------------------------------------------------------------- */
+
+int cordon_pool_share(struct cordon_pool *p, struct cordon_error *err)
+{
+	int r;
+
+	if (!p)
+		return cordon_err(err, CORDON_E_USAGE, 0, "a pool must be given");
+	if (p->proof.fd >= 0)
+		return p->proof.fd;
+	r = p->epoll_fd = sys_epoll_create();
+	if (r >= 0)
+		r = offer_proof_make(&p->proof);
+	if (r < 0) {
+		p->proof.fd = -1;
+		return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot share the pool");
+	}
+	return p->proof.fd;
+}
+
+int cordon_pool_fd(const struct cordon_pool *p)
+{
+	return p->epoll_fd;
+}
+
+/* The one to hand over next, which stays the pool's until it is gone. */
+static const char *choose(struct cordon_pool *p, const struct mould *mould, struct parked *ret,
+			  struct leaving *leaving)
+{
+	uint64_t now = clock_ns();
+
+	if (p->mould && mould_mounts_changed(p->mould)) {
+		p->stats.stale++;
+		drop_mould(p, leaving);
+	}
+	while (p->n > 0 && is_useless(p, &p->v[0], now))
+		leave(p, 0, leaving);
+	if (p->n_handed == HANDED_MAX)
+		return "the pool has too many runs";
+	if (p->n == 0 || p->mould != mould)
+		return "the pool has none ready";
+	*ret = p->v[0];
+	return NULL;
+}
+
+/* Under the lock. It is another process's now. */
+static void let_go(struct cordon_pool *p)
+{
+	struct spawned *s = &p->v[0].spawned;
+
+	close(s->ctl_fd);
+	(void)sys_epoll_ctl(p->epoll_fd, EPOLL_CTL_ADD, s->pid_fd, EPOLLIN, 0);
+	p->handed[p->n_handed++] = s->pid_fd;
+	plan_free(p->v[0].plan);
+	unref_mould(p->v[0].mould);
+	memmove(&p->v[0], &p->v[1], --p->n * sizeof(p->v[0]));
+	p->stats.warm++;
+}
+
+int cordon_pool_offer(struct cordon_pool *p, int socket_fd, struct cordon_error *err)
+{
+	struct offer_request request;
+	struct leaving leaving;
+	struct parked chosen;
+	struct mould *mould;
+	const char *why;
+	bool is_handed;
+
+	if (!p || p->proof.fd < 0 || is_copy(p))
+		return cordon_err(err, CORDON_E_USAGE, 0, "this pool is not shared");
+	leaving.n = 0;
+	pthread_mutex_lock(&p->lock);
+	mould = p->mould;
+	if (mould)
+		mould->refs++;
+	pthread_mutex_unlock(&p->lock);
+	memset(&request, 0, sizeof(request));
+	why = mould ? offer_check(socket_fd, &p->proof, mould, &request)
+		    : "the pool has none ready";
+	pthread_mutex_lock(&p->lock);
+	if (!why)
+		why = choose(p, mould, &chosen, &leaving);
+	is_handed = offer_send(socket_fd, &request, why ? NULL : &chosen, why) == 0 && !why;
+	if (is_handed)
+		let_go(p);
+	else
+		p->stats.cold++;
+	unref_mould(mould);
+	pthread_mutex_unlock(&p->lock);
+	end_leaving(p, &leaving);
+	return is_handed;
 }

@@ -5,13 +5,14 @@
 
 #include <stdbool.h>
 
+struct cordon_launcher;
 struct cordon_pool;
 struct cordon_run;
 struct mould;
 struct parked;
 
 /* The run's plan begins with something else: the init goes back, if it is as it was. */
-void pool_give_back(struct parked *parked);
+void pool_give_back(struct cordon_launcher *launcher, struct parked *parked);
 /* The run that took an init of @mould lets go of that. */
 void pool_forget(struct cordon_pool *pool, struct mould *mould);
 /* May the init that the run has from the pool be used? The last question before the command

@@ -15,6 +15,7 @@
 #include "git/snapshot.h"
 #include "launch/launch.h"
 #include "launch/locks.h"
+#include "launch/offer.h"
 #include "launch/pool.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
@@ -72,9 +73,16 @@ static int spawn_at(struct cordon_run *run, const struct cordon_policy *policy, 
 static int take_parked(struct cordon_run *run, const struct cordon_policy *policy,
 		       struct cordon_error *err)
 {
+	bool is_offered = run->parked.mould && !run->pool;
 	int fits = plan_has_common(run->plan, run->parked.plan), r;
 	int had_cgroup = run->parked.spawned.cgroup.dir_fd >= 0;
 
+	if (!fits && is_offered)
+		run->why_cold = "its view begins with something else than the pool's";
+	if (fits && is_offered && !offer_is_adopted(&run->parked.spawned)) {
+		run->why_cold = "the pool's init has ended";
+		fits = 0;
+	}
 	if (fits) {
 		run->spawned = run->parked.spawned;
 		run->parked.spawned = (struct spawned)SPAWNED_INIT;
@@ -82,7 +90,7 @@ static int take_parked(struct cordon_run *run, const struct cordon_policy *polic
 		if (run->parked.mould)
 			run->mould = TAKE_PTR(run->parked.mould);
 	} else if (run->parked.mould) {
-		pool_give_back(&run->parked);
+		pool_give_back(run->launcher, &run->parked);
 	} else {
 		pool_forget(run->pool, TAKE_PTR(run->mould));
 	}
@@ -291,6 +299,7 @@ static int check_parked(struct cordon_run *run, bool is_early, struct cordon_err
 	if (!run->mould || is_early != is_checked_early(run) || pool_may_use(run))
 		return 0;
 	run->is_stale = 1;
+	run->why_cold = "something has changed since the pool was filled";
 	return cordon_err(err, CORDON_E_STATE, 0, "the parked init is stale");
 }
 

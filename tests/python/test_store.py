@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Private files between runs: how long they live, and what removes them."""
 
+import fcntl
 import gc
 import os
 import stat
@@ -13,6 +14,7 @@ import pytest
 
 import pycordon
 from pycordon import _store
+from pylib import ceiling
 
 
 def test_nothing_happens_before_the_first_use(sandboxes):
@@ -372,3 +374,41 @@ def test_disk_limit_of_private_files(isolation):
         assert (done.kind, done.stdout) == ("disk", ""), done
         with pytest.raises(OSError, match="disk limit"):
             box.files.write("more", b"x" * (8 << 20))
+
+
+# --- cordon sandbox list, gc: what the command reads ----------------------------------------------
+
+
+def test_the_lock_tells_the_last_use(sandboxes, place):
+    box = pycordon.Sandbox(keep=True)
+    box.run("echo 1 > ~/a")
+    lock = place / "state" / "cordon" / "sandboxes" / box.id / "lock"
+    for use in (box.close, lambda: pycordon.Sandbox.attach(box.id)):
+        os.utime(lock, (1, 1))
+        kept = use()
+        assert time.time() - os.stat(lock).st_mtime < ceiling(60)
+    kept.destroy()
+    assert sandboxes() == []
+
+
+def test_attaching_waits_for_who_only_looks(place):
+    """Who lists sandboxes holds the lock for a moment to see whether others do."""
+    box = pycordon.Sandbox(keep=True)
+    box.run("true")
+    box.close()
+    lock = os.open(place / "state" / "cordon" / "sandboxes" / box.id / "lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    waiting = threading.Event()
+    real = time.sleep
+
+    def pause(seconds):
+        waiting.set()
+        real(seconds)
+
+    with ThreadPoolExecutor(1) as worker, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_store.time, "sleep", pause)
+        patch.setattr(_store, "_LOCK_TRIES", 100_000)
+        attached = worker.submit(pycordon.Sandbox.attach, box.id)
+        assert waiting.wait(ceiling(30))
+        os.close(lock)
+        attached.result(ceiling(30)).destroy()

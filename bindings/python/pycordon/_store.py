@@ -29,6 +29,8 @@ from ._errors import ClosedError, CordonError, StateError, SystemCallError, Usag
 _ID = re.compile(r"s[0-9a-f]{8}\Z")
 _SWEEP_ENTRIES = 32  # looked at when a sandbox is made
 _SWEEP_SECONDS = 0.05  # spent on removing what dead processes left
+_LOCK_TRIES = 20
+_LOCK_PAUSE = 0.001
 _YOUNG_SECONDS = 60  # it may be in the making
 
 
@@ -127,6 +129,7 @@ class Home:
         """Lets go of the lock; the directory stays."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
+            _note_use(fd)
             os.close(fd)
 
     def remove(self) -> None:
@@ -166,6 +169,14 @@ class Place:
             os.close(fd)
 
 
+def _note_use(fd: int) -> None:
+    """The lock's time says when the sandbox was last used (``cordon sandbox list``)."""
+    try:
+        os.utime(fd)
+    except OSError as error:
+        log.debug("cannot note the use of a sandbox: %s", error)
+
+
 def _lock(path: str, flags: int, operation: int) -> int:
     fd = os.open(os.path.join(path, "lock"), flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
@@ -174,6 +185,18 @@ def _lock(path: str, flags: int, operation: int) -> int:
         os.close(fd)
         raise
     return fd
+
+
+def _lock_patiently(path: str) -> int:
+    """Who only looks whether a sandbox is in use holds its lock, too, for a moment."""
+    for attempt in range(_LOCK_TRIES):
+        try:
+            return _lock(path, os.O_RDWR, fcntl.LOCK_SH)
+        except BlockingIOError:
+            if attempt + 1 == _LOCK_TRIES:
+                raise
+            time.sleep(_LOCK_PAUSE)
+    raise AssertionError("not reached")
 
 
 def create(meta: Mapping[str, Any], keep: bool) -> Home:
@@ -229,7 +252,7 @@ def attach(which: str) -> Home:
         try:
             if not _is_ours(path):
                 continue
-            fd = _lock(path, os.O_RDWR, fcntl.LOCK_SH)
+            fd = _lock_patiently(path)
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -238,6 +261,7 @@ def attach(which: str) -> Home:
             raise
         home = Home(path, fd, owner=False)
         if home.exists:
+            _note_use(fd)
             return home
         home.release()
     raise CordonError(f"there is no sandbox '{which}'", hint="it was closed, or never kept")

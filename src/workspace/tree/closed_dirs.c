@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Usage of directories that are closed even to their owner.
+ * Usage of a tree: all of it, or of the directories that are closed even to their owner.
  *
- * Without privileges they cannot be counted unless they are opened first, which is done here for
- * the moment of the visit.
+ * Without privileges those cannot be counted unless they are opened first, which is done for the
+ * moment of the visit when they alone are asked for. Who asks for all of a tree only looks: what is
+ * closed is left out then, and the answer says so.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,6 +28,7 @@ struct look {
 	size_t starts_cap;
 	size_t closed; /* depth of the outermost closed directory that we are in */
 	unsigned entries;
+	bool is_partial; /* something was left out */
 	struct tree_usage found;
 };
 
@@ -45,8 +47,12 @@ static int take_entry(struct look *l, const char *name, unsigned char type)
 	if (++l->entries > ENTRIES_MAX)
 		return -E2BIG;
 	if (l->closed != NONE || type == DT_UNKNOWN) {
-		if (fstatat(l->at.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return errno == ENOENT ? 0 : -errno;
+		if (fstatat(l->at.fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+			if (errno != EACCES || l->at.may_open)
+				return errno == ENOENT ? 0 : -errno;
+			l->is_partial = true;
+			return 0;
+		}
 		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
 		if (l->closed != NONE)
 			add(l, &st);
@@ -88,6 +94,10 @@ static int go_down(struct look *l)
 	l->names.len = at;
 	if (r == 0)
 		return read_level(l);
+	if (r == -EACCES && !l->at.may_open) {
+		l->is_partial = true;
+		return 0;
+	}
 	/* Gone, or something else by now. */
 	return r == -ENOENT || r == -ENOTDIR || r == -EXDEV ? 0 : r;
 }
@@ -110,7 +120,7 @@ static int walk(struct look *l)
 	return r;
 }
 
-int tree_closed_usage(int dir_fd, struct tree_usage *ret)
+static int look_at_tree(int dir_fd, bool is_all, struct tree_usage *ret, bool *ret_partial)
 {
 	struct look *l = calloc(1, sizeof(*l));
 	int r;
@@ -118,14 +128,32 @@ int tree_closed_usage(int dir_fd, struct tree_usage *ret)
 	if (!l)
 		return -ENOMEM;
 	l->at = (struct cursor)CURSOR_INIT;
-	l->closed = NONE;
-	r = cursor_start(&l->at, dir_fd, true);
+	l->closed = is_all ? 0 : NONE;
+	r = cursor_start(&l->at, dir_fd, !is_all);
 	if (r == 0)
 		r = walk(l);
 	cursor_done(&l->at);
 	*ret = l->found;
+	*ret_partial = l->is_partial;
 	free(l->names.data);
 	free(l->starts);
 	free(l);
 	return r;
+}
+
+int tree_closed_usage(int dir_fd, struct tree_usage *ret)
+{
+	bool is_partial;
+
+	return look_at_tree(dir_fd, false, ret, &is_partial);
+}
+
+int tree_usage(int dir_fd, struct tree_usage *ret, bool *ret_partial)
+{
+	int r = look_at_tree(dir_fd, true, ret, ret_partial);
+
+	/* What was counted until then is there. */
+	if (r < 0 && r != -ENOMEM)
+		*ret_partial = true;
+	return r == -ENOMEM ? r : 0;
 }

@@ -20,6 +20,11 @@ struct tree_usage {
  * visit. 0 or -errno: the tree was changed meanwhile, or it is very large. */
 int tree_closed_usage(int dir_fd, struct tree_usage *ret);
 
+/* The usage of everything below @dir_fd, as it is: nothing is opened or changed. *ret_partial:
+ * there is more, in directories that are closed to us, that changed meanwhile, or after the first
+ * two million. 0 or -ENOMEM. */
+int tree_usage(int dir_fd, struct tree_usage *ret, bool *ret_partial);
+
 struct tree_copy {
 	/* An upper directory is copied as it is: whiteouts and the overlay's marks. */
 	bool is_upper;

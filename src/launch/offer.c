@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A parked init goes from the pool of one process to another, which is its supervisor from then on.
+ *
+ * Should: give an init only to a process that could have made the very same one. Mustn't: wait for
+ * a peer, believe what it says about itself, or let an init go to one that is more confined.
+ *
+ * Theory of operation. An init has the ids, limits, namespaces and confinement of its maker, and
+ * what it mounts is decided by who sends the plan. So it is as good as the maker's rights. What the
+ * kernel tells of the peer (ids, groups, capabilities, filters, limits, namespaces, root, control
+ * group, labels) is compared with the mould. A Landlock domain cannot be read. But a process in a
+ * domain may not look into one outside of it. So each side has a memory file with a random name,
+ * which only who may look into its process can read in /proc/PID/fd, and each says the other's:
+ * then neither is more confined than the other. Filters can only be counted; both must have none.
+ *
+ * Both must execute the same file, so that they agree on every structure that goes over.
+ *
+ * The peer compares the mould with its own plan and state before it uses the init, as a pool does
+ * (mould.c). Anything that is not as it should be makes its start a cold one.
+ */
+#include "launch/offer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cordon/pool.h>
+
+#include "base/err.h"
+#include "launch/caller.h"
+#include "launch/mould.h"
+#include "sys/calls.h"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77 /* since Linux 6.5 */
+#endif
+
+#define MAGIC 0x31666f2d6e6f6463u /* "cdon-of1" */
+#define NAME_BYTES 32
+#define REPLY_MAX ((size_t)160 << 10) /* one message, within the kernel's default buffers */
+#define WAIT_MS 1000		      /* for an answer: it comes at once, or the start is cold */
+#define WHY_MAX 80
+
+struct request {
+	uint64_t magic;
+	int32_t proof_fd, pad;
+	char proof[OFFER_PROOF_MAX];
+};
+
+/* Then comes the mould. */
+struct reply {
+	uint64_t magic;
+	int32_t pid, pad; /* 0 = none, and why */
+	char proof[OFFER_PROOF_MAX];
+	char why[WHY_MAX];
+};
+
+int offer_proof_make(struct offer_proof *ret)
+{
+	unsigned char bytes[NAME_BYTES];
+	char name[sizeof("cordon-") + 2 * NAME_BYTES] = "cordon-";
+
+	if (getrandom(bytes, sizeof(bytes), 0) != (ssize_t)sizeof(bytes))
+		return -EIO;
+	for (size_t i = 0; i < sizeof(bytes); i++)
+		snprintf(name + 7 + 2 * i, 3, "%02x", bytes[i]);
+	memset(ret, 0, sizeof(*ret));
+	ret->fd = sys_memfd_create(name, MFD_CLOEXEC);
+	if (ret->fd < 0)
+		return ret->fd;
+	snprintf(ret->name, sizeof(ret->name), "/memfd:%s (deleted)", name);
+	return 0;
+}
+
+/* The name of the descriptor @fd of another process, if that is a memory file: the kernel asks
+ * whether we may look into it. */
+static int read_proof(pid_t pid, int fd, char ret[OFFER_PROOF_MAX])
+{
+	static const char start[] = "/memfd:cordon-";
+	char path[64];
+	ssize_t n;
+
+	memset(ret, 0, OFFER_PROOF_MAX);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, fd);
+	n = readlink(path, ret, OFFER_PROOF_MAX);
+	if (n < 0)
+		return -errno;
+	return n < OFFER_PROOF_MAX && strncmp(ret, start, sizeof(start) - 1) == 0 ? 0 : -EINVAL;
+}
+
+/* In constant time: how long it takes tells nothing. */
+static bool is_proof(const char a[OFFER_PROOF_MAX], const char b[OFFER_PROOF_MAX])
+{
+	unsigned char differs = 0;
+
+	for (size_t i = 0; i < OFFER_PROOF_MAX; i++)
+		differs |= (unsigned char)(a[i] ^ b[i]);
+	return !differs;
+}
+
+static bool is_alive(int pid_fd)
+{
+	struct pollfd p = { .fd = pid_fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 0;
+}
+
+static bool runs_our_program(pid_t pid)
+{
+	struct stat own, other;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", (int)pid);
+	return stat("/proc/self/exe", &own) == 0 && stat(path, &other) == 0 &&
+	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
+}
+
+/* Init makes a network of its own; but who was put into another one has nothing to do with us. */
+static bool shares_network(pid_t pid)
+{
+	char path[64], own[64] = "", other[64] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
+	return readlink("/proc/self/ns/net", own, sizeof(own) - 1) > 0 &&
+	       readlink(path, other, sizeof(other) - 1) > 0 && strcmp(own, other) == 0;
+}
+
+/* The process at the other end, if it is of this user: 0 or -errno. */
+static int find_peer(int socket_fd, pid_t *ret)
+{
+	struct ucred cred = { .pid = 0 };
+	socklen_t len = sizeof(cred);
+
+	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return -errno;
+	/* 0: it lives where we cannot see it. */
+	if (cred.pid <= 0 || cred.uid != geteuid() || cred.gid != getegid())
+		return -EPERM;
+	*ret = cred.pid;
+	return 0;
+}
+
+/* --- the side of the pool --------------------------------------------------------------------- */
+
+static const char *check_peer(pid_t pid, const struct request *request,
+			      const struct offer_proof *own, const struct mould *mould,
+			      struct offer_request *ret)
+{
+	if (!is_proof(request->proof, own->name))
+		return "this process may not look into the pool's";
+	if (read_proof(pid, request->proof_fd, ret->proof) < 0)
+		return "the pool may not look into this process";
+	if (!runs_our_program(pid))
+		return "the pool was started with another program file";
+	if (!caller_state_is_unfiltered(mould->caller))
+		return "the pool has system call filters";
+	if (!shares_network(pid) || !caller_state_is_like(mould->caller, pid))
+		return "this process differs from the pool's";
+	return NULL;
+}
+
+const char *offer_check(int socket_fd, const struct offer_proof *own, const struct mould *mould,
+			struct offer_request *ret)
+{
+	struct request request;
+	ssize_t n = recv(socket_fd, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
+	int pid_fd = -1;
+	socklen_t len = sizeof(pid_fd);
+	const char *why;
+
+	memset(ret, 0, sizeof(*ret));
+	if (n != (ssize_t)sizeof(request) || request.magic != MAGIC ||
+	    find_peer(socket_fd, &ret->pid) < 0)
+		return "the request is not to be understood";
+	/* Its number may be another process's by now: asked before, and looked at after. Older
+	 * kernels cannot tell. */
+	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &len) < 0)
+		pid_fd = -1;
+	why = check_peer(ret->pid, &request, own, mould, ret);
+	if (!why && pid_fd >= 0 && !is_alive(pid_fd))
+		why = "this process has ended";
+	if (pid_fd >= 0)
+		close(pid_fd);
+	return why;
+}
+
+int offer_send(int socket_fd, const struct offer_request *request, const struct parked *parked,
+	       const char *why)
+{
+	struct reply reply = { .magic = MAGIC, .pid = parked ? parked->spawned.pid : 0 };
+	struct strbuf sb = STRBUF_INIT;
+	int fds[2], r;
+
+	if (why)
+		snprintf(reply.why, sizeof(reply.why), "%s", why);
+	memcpy(reply.proof, request->proof, sizeof(reply.proof));
+	strbuf_add(&sb, &reply, sizeof(reply));
+	if (parked) {
+		mould_write(parked->mould, &sb);
+		fds[0] = parked->spawned.ctl_fd;
+		fds[1] = parked->spawned.pid_fd;
+	}
+	/* The socket does not block. */
+	r = sb.failed		 ? -ENOMEM
+	    : sb.len > REPLY_MAX ? -EMSGSIZE
+				 : send_with_fds(socket_fd, sb.data, sb.len, fds, parked ? 2 : 0);
+	strbuf_done(&sb);
+	return r;
+}
+
+/* --- the side of the run ---------------------------------------------------------------------- */
+
+/* Is there something to read, soon? */
+static bool await(int fd, int other_fd)
+{
+	struct pollfd p[2] = { { .fd = fd, .events = POLLIN },
+			       { .fd = other_fd, .events = POLLIN } };
+
+	return poll(p, other_fd >= 0 ? 2 : 1, WAIT_MS) > 0 && (p[0].revents & POLLIN);
+}
+
+bool offer_is_adopted(const struct spawned *init)
+{
+	union control_message message;
+	int fd = -1, r;
+
+	if (!await(init->ctl_fd, init->pid_fd))
+		return false;
+	r = spawn_receive(init->ctl_fd, &message, &fd);
+	if (fd >= 0)
+		close(fd);
+	return r == 1 && message.type == CONTROL_ADOPTED;
+}
+
+static ssize_t receive_reply(int socket_fd, char *data, int ret_fds[2])
+{
+	union {
+		char space[CMSG_SPACE(2 * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { data, REPLY_MAX };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	const struct cmsghdr *header;
+	ssize_t n;
+
+	if (!await(socket_fd, -1))
+		return -ETIMEDOUT;
+	n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	if (n < 0)
+		return -errno;
+	header = CMSG_FIRSTHDR(&msg);
+	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fds, CMSG_DATA(header),
+		       header->cmsg_len == CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int)
+								     : sizeof(int));
+	return msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EBADMSG : n;
+}
+
+static const char *use_reply(const char *data, ssize_t n, const struct offer_proof *own,
+			     int mounts_fd, struct parked *ret, char why[WHY_MAX])
+{
+	struct reply reply;
+
+	if (n < (ssize_t)sizeof(reply)) {
+		close(mounts_fd);
+		return "the pool does not answer";
+	}
+	memcpy(&reply, data, sizeof(reply));
+	if (reply.magic != MAGIC || reply.pid <= 0 || !is_proof(reply.proof, own->name)) {
+		close(mounts_fd);
+		if (reply.magic != MAGIC || reply.pid != 0)
+			return "the pool may not look into this process";
+		memcpy(why, reply.why, WHY_MAX);
+		why[WHY_MAX - 1] = '\0';
+		return why;
+	}
+	ret->mould = mould_read(data + sizeof(reply), (size_t)n - sizeof(reply), mounts_fd);
+	if (ret->mould)
+		ret->plan = mould_plan(ret->mould);
+	ret->spawned.pid = reply.pid;
+	return ret->plan ? NULL : "the pool's answer is not to be understood";
+}
+
+/* Asks for an init; NULL, or why there is none. */
+static const char *ask(struct cordon_launcher *l, int socket_fd, pid_t pid, int proof_fd,
+		       const struct offer_proof *own, struct parked *ret, char words[WHY_MAX])
+{
+	struct request request = { .magic = MAGIC, .proof_fd = own->fd };
+	int fds[2] = { -1, -1 }, mounts_fd;
+	char *data = malloc(REPLY_MAX);
+	const struct control_order adopt = { .type = CONTROL_ADOPT };
+	const char *why = "the pool does not answer";
+	ssize_t n;
+
+	if (!data)
+		return "out of memory";
+	if (read_proof(pid, proof_fd, request.proof) < 0 || !runs_our_program(pid)) {
+		free(data);
+		return "this process may not look into the pool's";
+	}
+	/* The pool looks at its own after this: so no change is missed. */
+	mounts_fd = mould_watch_mounts();
+	if (mounts_fd >= 0 && send(socket_fd, &request, sizeof(request),
+				   MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(request)) {
+		n = receive_reply(socket_fd, data, fds);
+		why = use_reply(data, n, own, mounts_fd, ret, words);
+	} else if (mounts_fd >= 0) {
+		close(mounts_fd);
+	}
+	free(data);
+	ret->spawned.ctl_fd = fds[0];
+	ret->spawned.pid_fd = fds[1];
+	if (!why && (fds[1] < 0 || spawn_send(fds[0], &adopt, &l->self_fd, 1) < 0))
+		why = "the pool's init has ended";
+	return why;
+}
+
+/* An init of another process's pool into @ret, which is PARKED_INIT; or why there is none, perhaps
+ * in its own words. */
+static const char *take(struct cordon_launcher *l, int socket_fd, int proof_fd, struct parked *ret,
+			char words[WHY_MAX])
+{
+	struct offer_proof own;
+	const char *why;
+	pid_t pid = 0;
+
+	if (find_peer(socket_fd, &pid) < 0)
+		return "the pool is another user's";
+	if (offer_proof_make(&own) < 0)
+		return "out of memory";
+	ret->spawned.level = PLAN_LEVEL_NAMESPACES;
+	why = ask(l, socket_fd, pid, proof_fd, &own, ret, words);
+	close(own.fd);
+	if (why)
+		parked_done(l, ret);
+	return why;
+}
+
+int cordon_run_start_offered(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+			     const struct cordon_run_options *options, int socket_fd, int proof,
+			     struct cordon_run **ret, struct cordon_error *err)
+{
+	struct parked parked = PARKED_INIT;
+	char words[WHY_MAX];
+	const char *why;
+	int r;
+
+	if (!launcher || !policy || !ret)
+		return cordon_err(err, CORDON_E_USAGE, 0, "launcher and policy must be given");
+	if (launcher->pid != getpid())
+		return cordon_err(err, CORDON_E_STATE, 0,
+				  "this launcher belongs to the process before fork");
+	if (policy->isolation == CORDON_LEVEL_LANDLOCK)
+		why = "level landlock has nothing to make ahead";
+	else
+		why = take(launcher, socket_fd, proof, &parked, words);
+	r = run_start_parked(launcher, &parked, policy, options, ret, err);
+	if (r == 0 && why)
+		(*ret)->why_cold = arena_printf(&(*ret)->arena, "%s", why);
+	return r;
+}
+
+const char *cordon_run_why_cold(const struct cordon_run *run)
+{
+	if (run->mould)
+		return NULL;
+	return run->why_cold ? run->why_cold : "it was not asked of a pool";
+}
