@@ -44,7 +44,7 @@ static int is_rare(int verb, int id)
 				    OPT_CPU_TIME,    OPT_GRACE,	     OPT_END_ON_OUTPUT,
 				    OPT_BEST_EFFORT, OPT_ISOLATION,  OPT_DRY_RUN };
 
-	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START;
+	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START || verb == VERB_MCP;
 
 	for (size_t i = 0; has_rare && i < sizeof(rare) / sizeof(*rare); i++) {
 		if (rare[i] == id && (option_table[id].verbs & VERB_BIT(verb)))

@@ -18,6 +18,7 @@
 #include "base/json_write.h"
 #include "base/nearest.h"
 #include "foreign.h"
+#include "mcp/mcp.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -141,6 +142,11 @@ const struct verb verb_table[VERB_MAX] = {
 	[VERB_PS] = { "ps", "[--json]",
 		"list the sessions", NULL, 1,
 		cmd_ps },
+	[VERB_MCP] = { "mcp", "[OPTIONS]",
+		"serve commands in a sandbox to MCP clients",
+		"Speaks the Model Context Protocol on standard input and output. A client's\n"
+		"calls run with this policy, which no argument of a call can widen.\n", 0,
+		cmd_mcp },
 	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
 		"make a project whose tools run in a sandbox",
 		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must be empty\n"

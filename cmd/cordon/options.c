@@ -18,7 +18,8 @@
 #define SHOW VERB_BIT(VERB_POLICY_SHOW)
 #define START VERB_BIT(VERB_SESSION_START)
 #define EXEC VERB_BIT(VERB_SESSION_EXEC)
-#define POLICY (RUN | SHOW | START)
+#define MCP VERB_BIT(VERB_MCP)
+#define POLICY (RUN | SHOW | START | MCP)
 #define WS_DIFF VERB_BIT(VERB_WORKSPACE_DIFF)
 #define WS_COMMIT VERB_BIT(VERB_WORKSPACE_COMMIT)
 #define WS_DISCARD VERB_BIT(VERB_WORKSPACE_DISCARD)
@@ -52,7 +53,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_WORKSPACE] = { "workspace", 0, GROUP_FILES, COMPLETE_DIR, POLICY, "DIR",
 		"fs.workspace", NULL,
 		"let it change DIR, and keep the changes apart" },
-	[OPT_NAME] = { "name", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
+	[OPT_NAME] = { "name", 0, GROUP_FILES, COMPLETE_NONE, RUN | MCP, "NAME", NULL, NULL,
 		"name of the workspace: continued if it exists" },
 	[OPT_FROM] = { "from", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
 		"begin with a copy of another workspace" },
@@ -159,7 +160,7 @@ const struct option option_table[OPT_MAX] = {
 		"show what the run used, at its end" },
 	[OPT_DRY_RUN] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"print the plan as JSON and run nothing" },
-	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC, NULL, NULL, NULL,
+	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC | MCP, NULL, NULL, NULL,
 		"no notes, only errors" },
 	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show the level and the time of each stage" },
@@ -204,6 +205,10 @@ const struct option option_table[OPT_MAX] = {
 		"let the command go on if this process is killed" },
 	[OPT_KILL_REST] = { "kill-rest", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
 		"end what the command leaves behind" },
+	[OPT_DIRECT] = { "direct", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"write to the workspace's directory itself" },
+	[OPT_ALLOW_COMMIT] = { "allow-commit", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"let a client commit what it changed" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };
