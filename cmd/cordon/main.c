@@ -142,10 +142,13 @@ const struct verb verb_table[VERB_MAX] = {
 	[VERB_PS] = { "ps", "[--json]",
 		"list the sessions", NULL, 1,
 		cmd_ps },
-	[VERB_MCP] = { "mcp", "[OPTIONS]",
-		"serve commands in a sandbox to MCP clients",
-		"Speaks the Model Context Protocol on standard input and output. A client's\n"
-		"calls run with this policy, which no argument of a call can widen.\n", 0,
+	[VERB_MCP] = { "mcp", "[OPTIONS] | --wrap [OPTIONS] -- SERVER [ARG...]",
+		"serve sandboxed commands to MCP clients, or wrap a server",
+		"No argument of a call can widen the policy. Without them a call has 2 minutes,\n"
+		"1 GiB, and 64 KiB of each output. Examples:\n"
+		"  cordon mcp --workspace .\n"
+		"  cordon mcp --print-config claude --workspace .\n"
+		"  cordon mcp --wrap --net-allow api.github.com -- SERVER\n", 0,
 		cmd_mcp },
 	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
 		"make a project whose tools run in a sandbox",

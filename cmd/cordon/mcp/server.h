@@ -22,10 +22,11 @@
 #include "options.h"
 #include "rpc.h"
 
-#define MCP_CALLS_MAX 256		/* at once, running or waiting */
-#define MCP_JOBS_MAX 64			/* that run at once; the others wait */
-#define MCP_QUEUE_MAX ((size_t)8 << 20) /* bytes for the client, before its requests have to wait  \
-					 */
+#define MCP_CALLS_MAX 256 /* at once, running or waiting */
+#define MCP_JOBS_MAX 64	  /* that run at once; the others wait */
+#define MCP_QUEUE_MAX                                                                              \
+	((size_t)8 << 20) /* bytes for the client, before its requests have to wait                \
+			   */
 #define MCP_POLL_MAX (4 + 3 * MCP_CALLS_MAX)
 
 struct call;
