@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "server.h"
+#include "session.h"
 
 int args_check(struct call *call)
 {
@@ -99,4 +99,23 @@ int args_timeout(struct call *call, int64_t *ret_ms)
 	if (*ret_ms < 1)
 		*ret_ms = 1;
 	return 0;
+}
+
+int args_session(struct call *call)
+{
+	const char *id;
+
+	if (call->session || args_string(call, "session", 0, &id) < 0)
+		return call->session ? 0 : -1;
+	if (!id)
+		return 0;
+	for (struct session *s = call->server->sessions; s; s = s->next) {
+		if (s->is_closed || strcmp(s->id, id) != 0)
+			continue;
+		session_get(s);
+		call->session = s;
+		return 0;
+	}
+	answer_refuse(call, "there is no such session, or not any more: create_session makes one");
+	return -1;
 }

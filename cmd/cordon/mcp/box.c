@@ -21,7 +21,7 @@ int box_start(struct server *s, struct box *box, int has_workspace, struct cordo
 	server_run_options(s, &options);
 	if (has_workspace)
 		options.workspace_name = s->workspace;
-	*box = (struct box){ .jobs = 0 };
+	*box = (struct box){ .number = ++s->n_boxes };
 	r = cordon_session_start(s->launcher, s->policy, &options, &box->session, err);
 	if (r >= 0 && has_workspace)
 		s->workspace_began = 1;

@@ -9,7 +9,7 @@
 
 #include "base/err.h"
 #include "base/macros.h"
-#include "server.h"
+#include "session.h"
 
 #define PROGRESS_MS 200	     /* between two messages with output */
 #define HEARTBEAT_MS 5000    /* between two without */
@@ -67,6 +67,9 @@ void call_free(struct call *call)
 		s->n_jobs--;
 	}
 	helper_free(&call->helper);
+	if (call->interp)
+		execute_forget(call);
+	session_put(call->session);
 	if (call->is_commit)
 		s->is_committing = 0;
 	strbuf_done(&call->kept);
@@ -91,15 +94,17 @@ void call_end(struct call *call)
 static struct box *choose_box(struct call *call, int *ret_busy)
 {
 	struct server *s = call->server;
-	struct box *box = s->workspace[0] ? &s->box : NULL;
+	struct box *box = call->session	    ? session_box(call->session)
+			  : s->workspace[0] ? &s->box
+					    : NULL;
 
 	*ret_busy = box && s->is_committing;
 	if (!box)
 		return NULL;
 	/* The next one begins when the last job of this one has been answered. */
-	if (box->is_over && !box->jobs)
+	if (box == &s->box && box->is_over && !box->jobs)
 		box_free(box);
-	*ret_busy |= box->is_over || box->is_ending;
+	*ret_busy |= box == &s->box && (box->is_over || box->is_ending);
 	return box;
 }
 
@@ -110,6 +115,10 @@ static void start_job(struct call *call)
 	int is_busy, r = 0;
 	struct box *box = choose_box(call, &is_busy);
 
+	if (call->session && !session_lives(call->session)) {
+		answer_refuse(call, "the session has ended: create_session makes a new one");
+		return;
+	}
 	if (is_busy || s->n_jobs >= MCP_JOBS_MAX || (box && box->jobs >= MCP_JOBS_MAX - 4)) {
 		call->state = CALL_WAITS;
 		return;
@@ -161,9 +170,12 @@ static void add_news(struct strbuf *sb, struct call *call)
 	uint64_t news;
 	size_t n;
 
-	if (call->job.state != JOB_RUNS)
+	if (call->interp)
+		execute_output(call, &out);
+	else if (call->job.state == JOB_RUNS)
+		job_output(&call->job, &out, &err);
+	else
 		return;
-	job_output(&call->job, &out, &err);
 	news = out.total_bytes - call->told_bytes;
 	n = news < out.len ? (size_t)news : out.len;
 	if (n > PROGRESS_BYTES)
@@ -233,6 +245,8 @@ void call_step(struct call *call, const struct pollfd *fds, int n)
 	}
 	if (call->state == CALL_WAITS)
 		start_job(call);
+	else if (call->interp)
+		execute_step(call);
 	else if (call->job.state == JOB_RUNS)
 		step_job(call, fds, n);
 	else if (call->helper.pid && is_ready(call->helper.fd, fds, n) &&

@@ -19,6 +19,8 @@ int files_request(struct call *call, struct cordon_files_request *q, const char 
 {
 	size_t path_len = strlen(path);
 
+	if (args_session(call) < 0)
+		return -1;
 	if (path_len == 0 || path_len > CORDON_FILES_PATH_MAX) {
 		answer_refuse(call, "'path' has to have 1 to %u bytes", CORDON_FILES_PATH_MAX);
 		return -1;

@@ -36,7 +36,8 @@ static void start(struct call *call, const char *const *words, size_t n)
 	const char *cwd, **argv = arena_alloc(&call->line->arena, (n + 6) * sizeof(*argv));
 	size_t at = 0;
 
-	if (args_string(call, "cwd", 0, &cwd) < 0 || args_timeout(call, &call->spec.wall_ms) < 0)
+	if (args_session(call) < 0 || args_string(call, "cwd", 0, &cwd) < 0 ||
+	    args_timeout(call, &call->spec.wall_ms) < 0)
 		return;
 	if (!argv) {
 		answer_refuse(call, "out of memory");

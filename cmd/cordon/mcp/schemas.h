@@ -23,6 +23,8 @@
 	"\"timeout\":{\"type\":\"number\",\"exclusiveMinimum\":0,\"description\":\"seconds; less " \
 	"than the server's limit, never more\"}"
 
+#define SCHEMA_SESSION SCHEMA_TEXT("session", "work in this session (create_session)")
+
 #define SCHEMA_OR_NULL(name, type) "\"" name "\":{\"type\":[\"" type "\",\"null\"]}"
 
 /* The receipt, with output (src/launch/receipt.c). */

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/macros.h"
-#include "server.h"
+#include "session.h"
 #include "verbs.h"
 
 #define LAST_MS 1000   /* for calls that run when the client has closed its end */
@@ -46,6 +46,7 @@ static void sweep(struct server *s)
 		if (call->state == CALL_OVER && call->job.state != JOB_RUNS) {
 			*at = call->next;
 			call_free(call);
+			s->has_news = 1;
 		} else {
 			at = &call->next;
 		}
@@ -57,23 +58,32 @@ static void look_for_rest(struct server *s, struct box *box)
 {
 	struct cordon_session_usage usage;
 
-	if (!box->session || box->is_over || box->jobs || s->looked_at == s->n_done)
+	if (!box->session || box->is_over || box->jobs || s->n_sessions ||
+	    s->looked_at == s->n_done)
 		return;
 	s->looked_at = s->n_done;
 	if (cordon_session_usage(box->session, &usage, NULL) < 0 || usage.tasks > 0)
 		box_end(box);
 }
 
+/* -1 = no time. */
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static int timeout_of(const struct server *s, int64_t end_ms)
 {
 	int64_t next = end_ms, now = mcp_now_ms();
 
-	for (const struct call *call = s->calls; call; call = call->next) {
-		int64_t at = call_next_ms(call);
-
-		if (at >= 0 && (next < 0 || at < next))
-			next = at;
-	}
+	for (const struct call *call = s->calls; call; call = call->next)
+		next = earlier(next, call_next_ms(call));
+	for (const struct session *one = s->sessions; one; one = one->next)
+		for (int i = 0; i < LANGUAGE_MAX; i++)
+			next = earlier(next, interp_next_ms(&one->interps[i]));
+	/* Calls may have waited for what has become free. */
+	if (s->has_news)
+		return 0;
 	if (next < 0)
 		return -1;
 	return next > now ? (int)(next - now) : 0;
@@ -100,6 +110,7 @@ static void collect(struct server *s, int signal_fd, struct waits *w)
 	if (s->box.session && !s->box.is_over)
 		w->fds[w->n++] = (struct pollfd){ .fd = cordon_session_fd(s->box.session),
 						  .events = POLLIN };
+	w->n += sessions_wait(s, w->fds + w->n);
 	for (struct call *call = s->calls; call; call = call->next)
 		w->n += call_waits(call, w->fds + w->n);
 }
@@ -107,9 +118,11 @@ static void collect(struct server *s, int signal_fd, struct waits *w)
 static void step_all(struct server *s, const struct waits *w)
 {
 	box_look(&s->box);
+	sessions_look(s);
 	for (struct call *call = s->calls; call; call = call->next)
 		call_step(call, w->fds, w->n);
 	sweep(s);
+	sessions_sweep(s);
 	look_for_rest(s, &s->box);
 }
 
@@ -141,6 +154,7 @@ static void end_all(struct server *s)
 		s->calls = call->next;
 		call_free(call);
 	}
+	sessions_end(s);
 	box_end(&s->box);
 	box_free(&s->box);
 }
@@ -149,10 +163,13 @@ int server_serve(struct server *s, int signal_fd)
 {
 	static struct waits w;
 	int64_t end_ms = -1;
+	int timeout;
 
 	while (!s->out_failed) {
 		collect(s, signal_fd, &w);
-		if (poll(w.fds, (nfds_t)w.n, timeout_of(s, end_ms)) < 0 && errno != EINTR)
+		timeout = timeout_of(s, end_ms);
+		s->has_news = 0;
+		if (poll(w.fds, (nfds_t)w.n, timeout) < 0 && errno != EINTR)
 			break;
 		if (w.fds[0].revents && is_signalled(signal_fd))
 			break;

@@ -27,10 +27,12 @@
 #define MCP_QUEUE_MAX                                                                              \
 	((size_t)8 << 20) /* bytes for the client, before its requests have to wait                \
 			   */
-#define MCP_POLL_MAX (4 + 3 * MCP_CALLS_MAX)
+#define MCP_POLL_MAX (4 + 3 * MCP_CALLS_MAX) /* more than calls, sessions and interpreters need */
 
 struct call;
+struct interp;
 struct server;
+struct session;
 
 /* The arena in which one line lives; its calls keep it. */
 struct line {
@@ -48,7 +50,7 @@ struct batch {
  * sandbox at a time can have it. */
 struct box {
 	struct cordon_session *session;
-	unsigned jobs;
+	unsigned jobs, number; /* the number: of this one among all */
 	int is_ending, is_over;
 	struct cordon_error error; /* code 0 = none */
 };
@@ -110,7 +112,10 @@ struct call {
 	void (*then)(struct call *call); /* when the job or the helper is done */
 	struct strbuf kept;		 /* what a tool keeps from one job to the next */
 	uint64_t number;		 /* the same: bytes written, places replaced */
-	int is_commit;			 /* nobody else can have the workspace meanwhile */
+	struct session *session;	 /* that it names, NULL = none */
+	struct interp *interp;		 /* it waits for code that runs there */
+	const char *code;
+	int is_commit; /* nobody else can have the workspace meanwhile */
 };
 
 struct server {
@@ -127,6 +132,9 @@ struct server {
 	struct call *calls;
 	unsigned n_calls, n_jobs;
 	uint64_t n_done, looked_at; /* calls that are over; when the box was looked at */
+	struct session *sessions;
+	unsigned n_sessions, n_boxes;
+	int has_news; /* something became free that a call may wait for */
 	/* client.c */
 	struct strbuf in, out;
 	size_t looked, sent; /* of `in` without a newline; of `out` */
@@ -252,6 +260,8 @@ void helper_start(struct call *call, const char *const *argv, void (*then)(struc
 int helper_read(struct helper *helper); /* 1 = it is done */
 void helper_cancel(struct helper *helper);
 void helper_free(struct helper *helper);
+/* The session that it names, if it does. */
+int args_session(struct call *call);
 
 /* run_tool.c */
 void tool_run_command(struct call *call);
@@ -269,6 +279,11 @@ int tools_have_workspace(const struct server *s);
 int tools_may_commit(const struct server *s);
 void tool_workspace_diff(struct call *call);
 void tool_workspace_commit(struct call *call);
+
+/* session.c, execute.c */
+void tool_create_session(struct call *call);
+void tool_close_session(struct call *call);
+void tool_execute(struct call *call);
 
 /* end_workspace.c */
 void server_end_workspace(struct server *s);

@@ -5,13 +5,19 @@
 #include "schemas.h"
 #include "server.h"
 
-static const char *const run_command_names[] = { "command", "cwd", "stdin", "timeout", NULL };
-static const char *const run_code_names[] = { "code", "language", "cwd", "timeout", NULL };
-static const char *const read_file_names[] = { "path", "offset", "limit", NULL };
-static const char *const write_file_names[] = { "path", "content", "encoding", "append", NULL };
-static const char *const edit_file_names[] = { "path", "old_text", "new_text", "replace_all",
-					       NULL };
-static const char *const list_files_names[] = { "path", "depth", NULL };
+static const char *const run_command_names[] = { "command", "cwd",     "stdin",
+						 "timeout", "session", NULL };
+static const char *const run_code_names[] = {
+	"code", "language", "cwd", "timeout", "session", NULL
+};
+static const char *const read_file_names[] = { "path", "offset", "limit", "session", NULL };
+static const char *const write_file_names[] = { "path",	  "content", "encoding",
+						"append", "session", NULL };
+static const char *const edit_file_names[] = { "path",	      "old_text", "new_text",
+					       "replace_all", "session",  NULL };
+static const char *const list_files_names[] = { "path", "depth", "session", NULL };
+static const char *const execute_names[] = { "session", "code", "language", "timeout", NULL };
+static const char *const session_names[] = { "session", NULL };
 static const char *const no_names[] = { NULL };
 
 #define OUTPUT_RECEIPT SCHEMA_OPEN_OBJECT(SCHEMA_RECEIPT, SCHEMA_RECEIPT_REQUIRED)
@@ -28,7 +34,7 @@ const struct tool tools[] = {
 		"program and its arguments\"},"
 		SCHEMA_TEXT("cwd", "directory to start in") ","
 		SCHEMA_TEXT("stdin", "standard input; empty if it is left out") ","
-		SCHEMA_TIMEOUT, "\"command\""),
+		SCHEMA_TIMEOUT "," SCHEMA_SESSION, "\"command\""),
 	  .output = OUTPUT_RECEIPT, .names = run_command_names,
 	  .is_destructive = 1, .is_open = 1, .start = tool_run_command },
 	{ .name = "run_code", .title = "Run code",
@@ -40,7 +46,7 @@ const struct tool tools[] = {
 		"\"sh\",\"ruby\",\"perl\",\"php\",\"lua\",\"r\"],\"description\":\"python if it is "
 		"left out\"},"
 		SCHEMA_TEXT("cwd", "directory to start in") ","
-		SCHEMA_TIMEOUT, "\"code\""),
+		SCHEMA_TIMEOUT "," SCHEMA_SESSION, "\"code\""),
 	  .output = OUTPUT_RECEIPT, .names = run_code_names,
 	  .is_destructive = 1, .is_open = 1, .start = tool_run_code },
 	{ .name = "read_file", .title = "Read a file",
@@ -49,7 +55,8 @@ const struct tool tools[] = {
 	  .input = SCHEMA_OBJECT(
 		SCHEMA_TEXT("path", "absolute, or relative to where commands start") ","
 		SCHEMA_COUNT("offset", "byte to begin with; 0 if it is left out") ","
-		SCHEMA_COUNT("limit", "bytes of text at most; 65536 if it is left out"),
+		SCHEMA_COUNT("limit", "bytes of text at most; 65536 if it is left out") ","
+		SCHEMA_SESSION,
 		"\"path\""),
 	  .output = SCHEMA_OPEN_OBJECT(
 		SCHEMA_TEXT("content", "the text, or base64") ","
@@ -67,7 +74,8 @@ const struct tool tools[] = {
 		SCHEMA_TEXT("content", "what the file is to contain") ","
 		"\"encoding\":{\"type\":\"string\",\"enum\":[\"utf-8\",\"base64\"],"
 		"\"description\":\"of content; utf-8 if it is left out\"},"
-		SCHEMA_FLAG("append", "add to the file instead"),
+		SCHEMA_FLAG("append", "add to the file instead") ","
+		SCHEMA_SESSION,
 		"\"path\",\"content\""),
 	  .output = SCHEMA_OPEN_OBJECT(
 		SCHEMA_TEXT("path", "as it was given") ","
@@ -80,7 +88,8 @@ const struct tool tools[] = {
 		SCHEMA_TEXT("path", "absolute, or relative to where commands start") ","
 		SCHEMA_TEXT("old_text", "what is there, exactly") ","
 		SCHEMA_TEXT("new_text", "what is to be there") ","
-		SCHEMA_FLAG("replace_all", "wherever it occurs"),
+		SCHEMA_FLAG("replace_all", "wherever it occurs") ","
+		SCHEMA_SESSION,
 		"\"path\",\"old_text\",\"new_text\""),
 	  .output = SCHEMA_OPEN_OBJECT(
 		SCHEMA_TEXT("path", "as it was given") ","
@@ -90,7 +99,8 @@ const struct tool tools[] = {
 	  .description = "Lists a directory of the sandbox. Links are not followed.",
 	  .input = SCHEMA_OBJECT(
 		SCHEMA_TEXT("path", "the directory; where commands start if it is left out") ","
-		SCHEMA_COUNT("depth", "levels; 1 if it is left out, 0 for all"), ""),
+		SCHEMA_COUNT("depth", "levels; 1 if it is left out, 0 for all") ","
+		SCHEMA_SESSION, ""),
 	  .output = SCHEMA_OPEN_OBJECT(
 		"\"entries\":{\"type\":\"array\",\"items\":" SCHEMA_OPEN_OBJECT(
 		SCHEMA_TEXT("path", "relative to the directory") ","
@@ -100,6 +110,39 @@ const struct tool tools[] = {
 		"\"entries\",\"more\""),
 	  .names = list_files_names, .is_read_only = 1, .is_idempotent = 1,
 	  .start = tool_list_files },
+	{ .name = "create_session", .title = "Create a session",
+	  .description = "Makes a sandbox that stays, with its files, processes and interpreters, "
+		"until close_session or the end of this server. The other tools work in it when they "
+		"are given its name; execute keeps state between calls.",
+	  .input = SCHEMA_OBJECT("", ""),
+	  .output = SCHEMA_OPEN_OBJECT(SCHEMA_TEXT("session", "its name"), "\"session\""),
+	  .names = no_names, .start = tool_create_session },
+	{ .name = "execute", .title = "Execute code that keeps its state",
+	  .description = "Runs code in a session's interpreter, as a cell of a notebook: variables "
+		"and imports stay, the value of the last expression and figures come back.",
+	  .input = SCHEMA_OBJECT(
+		SCHEMA_TEXT("session", "of create_session") ","
+		SCHEMA_TEXT("code", "the code") ","
+		"\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"
+		"\"description\":\"python if it is left out\"},"
+		SCHEMA_TIMEOUT, "\"session\",\"code\""),
+	  .output = SCHEMA_OPEN_OBJECT(
+		SCHEMA_FLAG("ok", "it came to its end without an error") ","
+		SCHEMA_TEXT("stdout", "output") "," SCHEMA_TEXT("stderr", "error output") ","
+		"\"truncated\":{\"type\":\"object\"},"
+		SCHEMA_OR_NULL("result", "object") ","
+		"\"displays\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
+		SCHEMA_OR_NULL("error", "object") "," SCHEMA_OR_NULL("status", "integer") ","
+		SCHEMA_FLAG("timed_out", "it was interrupted when its time was over") ","
+		SCHEMA_FLAG("ended", "the interpreter has ended, its state is gone") ","
+		SCHEMA_FLAG("restarted", "the one before had ended: this began without its state"),
+		"\"ok\",\"stdout\",\"stderr\",\"result\",\"displays\",\"error\",\"timed_out\",\"ended\""),
+	  .names = execute_names, .is_destructive = 1, .is_open = 1, .start = tool_execute },
+	{ .name = "close_session", .title = "Close a session",
+	  .description = "Ends a session with everything that runs in it.",
+	  .input = SCHEMA_OBJECT(SCHEMA_TEXT("session", "of create_session"), "\"session\""),
+	  .output = SCHEMA_OPEN_OBJECT(SCHEMA_FLAG("closed", "true"), "\"closed\""),
+	  .names = session_names, .is_destructive = 1, .start = tool_close_session },
 	{ .name = "workspace_diff", .title = "What was changed",
 	  .description = "Shows what calls have changed in the workspace so far: as data all "
 		"changes, as text a patch. Nothing of it is in the real directory before it is "

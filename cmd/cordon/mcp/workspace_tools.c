@@ -126,8 +126,9 @@ void tool_workspace_commit(struct call *call)
 
 	if (is_untouched(call))
 		return;
-	if (s->is_committing || s->box.jobs) {
-		answer_refuse(call, "other calls are running: commit when they are done");
+	if (s->is_committing || s->box.jobs || s->n_sessions) {
+		answer_refuse(call,
+			      "other calls are running, or sessions: commit when they are done");
 		return;
 	}
 	/* Only one can have the workspace. */
