@@ -305,7 +305,7 @@ struct cordon_run {
 	struct cordon_policy *policy_copy;
 	struct cordon_run_options options;
 	const char **notes;
-	char *shown[2]; /* what cordon_run_output() gave */
+	char *shown[2];		       /* what cordon_run_output() gave */
 	struct cordon_denial *denials; /* of the result */
 	size_t cap_denials;
 };

@@ -3,10 +3,12 @@
 
 import json
 import os
+import pathlib
 import select
 import subprocess
 import time
 
+import pytest
 from conftest import ceiling
 
 MODERN = "2026-07-28"
@@ -123,3 +125,48 @@ class Result:
         self.texts = [item["text"] for item in result["content"] if item["type"] == "text"]
         self.text = "\n".join(self.texts)
         self.failed = result["isError"]
+
+
+@pytest.fixture
+def client(me):
+    made = []
+
+    def start(*opts, **kw):
+        made.append(Client(me, *opts, **kw))
+        return made[-1]
+
+    yield start
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def project(me):
+    """A directory of the caller's with a file in it."""
+    path = me.mkdir("project")
+    me.write(path / "file.txt", "one\ntwo\n")
+    return path
+
+
+def descendants_named(pid, name):
+    found, todo = [], [pid]
+    parents = {}
+    for one in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            stat = pathlib.Path(f"/proc/{one}/stat").read_text()
+        except OSError:
+            continue
+        parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append((int(one), stat))
+    while todo:
+        for child, stat in parents.get(todo.pop(), []):
+            todo.append(child)
+            if f"({name})" in stat:
+                found.append(child)
+    return found
+
+
+def wait_until(holds, seconds=20):
+    end = time.monotonic() + ceiling(seconds)
+    while not holds():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
