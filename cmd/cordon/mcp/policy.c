@@ -89,7 +89,7 @@ static int write_anew(struct server *s, struct strbuf *sb, struct cordon_error *
 }
 
 struct wanted {
-	char *wall, *workspace, *cwd;
+	char *wall, *workspace;
 	int has_network, failed;
 };
 
@@ -104,8 +104,6 @@ static void take_setting(void *arg, const struct cordon_policy_setting *setting)
 		to = &w->wall;
 	else if (!strcmp(setting->key, "fs.workspace"))
 		to = &w->workspace;
-	else if (!strcmp(setting->key, "cwd"))
-		to = &w->cwd;
 	else if (!strcmp(setting->key, "net.allow"))
 		w->has_network = 1;
 	if (to) {
@@ -253,7 +251,6 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 		r = make_final(s, err);
 	if (r >= 0)
 		r = cordon_launcher_new(&s->launcher, err);
-	s->start_dir = w.cwd;
 	free(w.wall);
 	free(w.workspace);
 	return r < 0 ? r : 0;
@@ -284,7 +281,6 @@ void server_done(struct server *s)
 	cordon_policy_free(s->policy);
 	free(s->policy_json);
 	cordon_launcher_free(s->launcher);
-	free(s->start_dir);
 	free(s->base);
 	*s = (struct server){ .out_fd = -1 };
 }

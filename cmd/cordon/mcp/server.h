@@ -123,7 +123,6 @@ struct server {
 	struct cordon_launcher *launcher;
 	struct cordon_policy *policy; /* of a call, without a limit of time */
 	char *policy_json;	      /* the same, for get_limits */
-	char *start_dir;	      /* relative paths of a call begin there; for words only */
 	char *base;	    /* directory of the workspace or the direct grant, NULL = none */
 	char workspace[64]; /* name; "" = none */
 	int64_t wall_ms;    /* limit of a call */
@@ -147,7 +146,7 @@ struct server {
 
 int64_t mcp_now_ms(void);
 
-/* policy.c: from the operator's options; @home_size bytes at @home are kept for its lifetime. */
+/* policy.c: from the operator's options. */
 int server_init(struct server *s, const struct parsed *args, struct cordon_error *err);
 void server_run_options(const struct server *s, struct cordon_run_options *ret);
 /* A duration as seconds, for people. */
