@@ -39,7 +39,7 @@ void answer_base64(struct strbuf *sb, const void *data, size_t len)
 				      "0123456789+/";
 	const unsigned char *p = data;
 
-	for (size_t i = 0; i < len; i += 3) {
+	for (size_t i = 0; p && i < len; i += 3) {
 		uint32_t v = (uint32_t)p[i] << 16;
 		char four[4];
 
@@ -124,11 +124,14 @@ void answer_error(struct call *call, const struct cordon_error *err)
  */
 void answer_without_surrogates(char *json)
 {
+	static const char instead[] = "\\ufffd";
+
 	for (char *p = json; p && *p; p++) {
 		if (*p != '\\')
 			continue;
 		if (!strncmp(p, "\\udc", 4) && p[4] && p[5])
-			memcpy(p, "\\ufffd", 6);
+			for (size_t i = 0; instead[i]; i++)
+				p[i] = instead[i];
 		p++;
 	}
 }

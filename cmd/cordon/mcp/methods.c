@@ -51,7 +51,22 @@ void methods_answer(struct server *s, struct batch *batch, struct strbuf *messag
 		client_send(s, &batch->out);
 	}
 	strbuf_done(&batch->out);
-	free(batch);
+}
+
+void methods_sweep(struct server *s)
+{
+	struct batch **at = &s->batches;
+
+	while (*at) {
+		struct batch *batch = *at;
+
+		if (batch->pending > 0) {
+			at = &batch->next;
+		} else {
+			*at = batch->next;
+			free(batch);
+		}
+	}
 }
 
 static void answer_nothing(struct server *s, struct batch *batch)
@@ -374,6 +389,8 @@ static void do_batch(struct server *s, struct line *line, const struct json_valu
 	}
 	batch->out = (struct strbuf)STRBUF_INIT;
 	batch->pending = 1 + (unsigned)array->integer;
+	batch->next = s->batches;
+	s->batches = batch;
 	for (const struct json_value *v = array->first; v; v = v->next)
 		do_message(s, line, batch, v);
 	answer_nothing(s, batch);

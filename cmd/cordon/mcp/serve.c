@@ -122,6 +122,7 @@ static void step_all(struct server *s, const struct waits *w)
 	for (struct call *call = s->calls; call; call = call->next)
 		call_step(call, w->fds, w->n);
 	sweep(s);
+	methods_sweep(s);
 	sessions_sweep(s);
 	look_for_rest(s, &s->box);
 }
@@ -154,6 +155,7 @@ static void end_all(struct server *s)
 		s->calls = call->next;
 		call_free(call);
 	}
+	methods_sweep(s);
 	sessions_end(s);
 	box_end(&s->box);
 	box_free(&s->box);

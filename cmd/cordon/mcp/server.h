@@ -42,8 +42,9 @@ struct line {
 
 /* Answers that go out as one array. */
 struct batch {
+	struct batch *next;
 	struct strbuf out;
-	unsigned pending;
+	unsigned pending; /* 0: it has gone out */
 };
 
 /* A sandbox that several jobs share: there is one if a workspace is copied on write, since only one
@@ -128,6 +129,7 @@ struct server {
 	int64_t wall_ms;    /* limit of a call */
 	int has_network, may_commit, workspace_began, is_committing;
 	struct box box;
+	struct batch *batches;
 	struct call *calls;
 	unsigned n_calls, n_jobs;
 	uint64_t n_done, looked_at; /* calls that are over; when the box was looked at */
@@ -170,6 +172,8 @@ size_t client_queued(const struct server *s);
 void methods_line(struct server *s, const char *text, size_t len);
 /* Sends an answer, or adds it to its batch. */
 void methods_answer(struct server *s, struct batch *batch, struct strbuf *message);
+/* Frees the batches that have gone out. */
+void methods_sweep(struct server *s);
 
 /* box.c */
 int box_start(struct server *s, struct box *box, int has_workspace, struct cordon_error *err);

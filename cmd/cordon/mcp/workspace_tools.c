@@ -47,7 +47,7 @@ static void send_object(struct call *call, struct strbuf *object, const char *te
 				    "sees them with 'cordon workspace diff'");
 		return;
 	}
-	while (object->len && object->data[object->len - 1] == '\n')
+	while (object->data && object->len && object->data[object->len - 1] == '\n')
 		object->len--;
 	strbuf_add(&a.data, object->data, object->len);
 	answer_text(&a, text, len);

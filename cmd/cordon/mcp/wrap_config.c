@@ -44,6 +44,8 @@ static size_t offset_of(const struct strbuf *text, unsigned line, unsigned colum
 {
 	size_t at = 0;
 
+	if (!text->data)
+		return 0;
 	while (line > 1 && at < text->len)
 		line -= text->data[at++] == '\n';
 	while (column > 1 && at < text->len) {
@@ -59,6 +61,8 @@ static size_t string_len(const struct strbuf *text, size_t at)
 {
 	size_t end = at + 1;
 
+	if (!text->data)
+		return 0;
 	while (end < text->len && text->data[end] != '"')
 		end += text->data[end] == '\\' ? 2 : 1;
 	return end + 1 - at;
@@ -242,6 +246,9 @@ static int read_config(struct wrapping *w, const char *path, struct cordon_error
 	w->old.max = FILE_MAX;
 	r = read_strbuf(fd, &w->old);
 	close(fd);
+	strbuf_puts(&w->old, ""); /* there is a text, even an empty one */
+	if (r >= 0 && (w->old.failed || !w->old.data))
+		r = -ENOMEM;
 	return r < 0 ? cordon_err(err, CORDON_E_PATH, -r, "cannot read '%s'", path) : 0;
 }
 
@@ -249,7 +256,7 @@ static int make_new(struct wrapping *w, const char *path, struct cordon_error *e
 {
 	struct arena arena = ARENA_INIT;
 	const struct json_value *root, *servers;
-	int r = json_read(w->old.data ? w->old.data : "", w->old.len, path, &arena, &root, err);
+	int r = json_read(w->old.data, w->old.len, path, &arena, &root, err);
 
 	if (r < 0) {
 		if (!err->hint[0])
