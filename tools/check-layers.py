@@ -45,6 +45,7 @@ TIERS = {
     "src/packages": 6,
     "src/api": 6,
     "cmd/cordon": 7,
+    "cmd/cordon/mcp": 7,
     "bindings/python/src": 7,
 }
 

@@ -35,7 +35,7 @@ LISTS = [
     ("src/launch/meson.build", "launch_sources", "*.c"),
     ("src/packages/meson.build", "packages_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),
-    ("cmd/cordon/meson.build", "command_sources", "*.c"),
+    ("cmd/cordon/meson.build", "command_sources", "**/*.c"),
     ("cmd/cordon/meson.build", "template_sources", "templates/**/*"),
     ("bindings/python/meson.build", "binding_sources", "src/*.c"),
     ("bindings/python/meson.build", "package_sources", "pycordon/**/*.py"),

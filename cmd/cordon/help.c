@@ -46,7 +46,7 @@ static int is_rare(int verb, int id)
 	};
 
 	const int has_rare = verb == VERB_RUN || verb == VERB_SESSION_START ||
-			     verb == VERB_POOL_START;
+			     verb == VERB_POOL_START || verb == VERB_MCP;
 
 	for (size_t i = 0; has_rare && i < sizeof(rare) / sizeof(*rare); i++) {
 		if (rare[i] == id && (option_table[id].verbs & VERB_BIT(verb)))

@@ -18,6 +18,7 @@
 #include "base/json_write.h"
 #include "base/nearest.h"
 #include "foreign.h"
+#include "mcp/mcp.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -162,6 +163,14 @@ const struct verb verb_table[VERB_MAX] = {
 	[VERB_PS] = { "ps", "[--json]",
 		"list the sessions", NULL, 1,
 		cmd_ps },
+	[VERB_MCP] = { "mcp", "[OPTIONS] | --wrap [OPTIONS] -- SERVER [ARG...]",
+		"serve sandboxed commands to MCP clients, or wrap a server",
+		"No argument of a call can widen the policy. Without them a call has 2 minutes,\n"
+		"1 GiB, and 64 KiB of each output. Examples:\n"
+		"  cordon mcp --workspace .\n"
+		"  cordon mcp --print-config claude --workspace .\n"
+		"  cordon mcp --wrap --net-allow api.github.com -- SERVER\n", 0,
+		cmd_mcp },
 	[VERB_NEW] = { "new", "[--json] FRAMEWORK DIR | --list",
 		"make a project whose tools run in a sandbox",
 		"FRAMEWORK is crewai, autogen, openai-agents or langchain. DIR must be empty\n"

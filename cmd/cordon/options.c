@@ -19,7 +19,8 @@
 #define START VERB_BIT(VERB_SESSION_START)
 #define EXEC VERB_BIT(VERB_SESSION_EXEC)
 #define POOL_START VERB_BIT(VERB_POOL_START)
-#define POLICY (RUN | SHOW | START | POOL_START)
+#define MCP VERB_BIT(VERB_MCP)
+#define POLICY (RUN | SHOW | START | POOL_START | MCP)
 #define WS_DIFF VERB_BIT(VERB_WORKSPACE_DIFF)
 #define WS_COMMIT VERB_BIT(VERB_WORKSPACE_COMMIT)
 #define WS_DISCARD VERB_BIT(VERB_WORKSPACE_DISCARD)
@@ -55,7 +56,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_WORKSPACE] = { "workspace", 0, GROUP_FILES, COMPLETE_DIR, POLICY, "DIR",
 		"fs.workspace", NULL,
 		"let it change DIR, and keep the changes apart" },
-	[OPT_NAME] = { "name", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
+	[OPT_NAME] = { "name", 0, GROUP_FILES, COMPLETE_NONE, RUN | MCP, "NAME", NULL, NULL,
 		"name of the workspace: continued if it exists" },
 	[OPT_FROM] = { "from", 0, GROUP_FILES, COMPLETE_NONE, RUN, "NAME", NULL, NULL,
 		"begin with a copy of another workspace" },
@@ -158,13 +159,13 @@ const struct option option_table[OPT_MAX] = {
 		"none: streams pass, control sequences are removed" },
 	[OPT_JSON] = { "json", 0, GROUP_RESULT, COMPLETE_NONE, LISTS, NULL, NULL, NULL,
 		"print one JSON object on standard output" },
-	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN | START, "FILE", NULL, NULL,
+	[OPT_RECEIPT] = { "receipt", 0, GROUP_RESULT, COMPLETE_FILE, RUN | START | MCP, "FILE", NULL, NULL,
 		"write the account of the run to FILE" },
 	[OPT_USAGE] = { "usage", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show what the run used, at its end" },
 	[OPT_DRY_RUN] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"print the plan as JSON and run nothing" },
-	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC, NULL, NULL, NULL,
+	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC | MCP, NULL, NULL, NULL,
 		"no notes, only errors" },
 	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show the level and the time of each stage" },
@@ -184,7 +185,7 @@ const struct option option_table[OPT_MAX] = {
 		"the same as --theirs" },
 	[OPT_ALL] = { "all", 0, GROUP_RESULT, COMPLETE_NONE, WS_DISCARD, NULL, NULL, NULL,
 		"all workspaces" },
-	[OPT_YES] = { "yes", 'y', GROUP_RESULT, COMPLETE_NONE, WS_DISCARD, NULL, NULL, NULL,
+	[OPT_YES] = { "yes", 'y', GROUP_RESULT, COMPLETE_NONE, WS_DISCARD | MCP, NULL, NULL, NULL,
 		"do not ask" },
 	[OPT_FORMAT] = { "format", 0, GROUP_RESULT, COMPLETE_WORDS, WS_EXPORT, "FORMAT", NULL,
 		"tar patch",
@@ -211,6 +212,20 @@ const struct option option_table[OPT_MAX] = {
 		"let the command go on if this process is killed" },
 	[OPT_KILL_REST] = { "kill-rest", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
 		"end what the command leaves behind" },
+	[OPT_DIRECT] = { "direct", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"write to the workspace's directory itself" },
+	[OPT_ALLOW_COMMIT] = { "allow-commit", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"let a client commit what it changed" },
+	[OPT_WRAP] = { "wrap", 0, GROUP_RESULT, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"run another MCP server in a sandbox" },
+	[OPT_WRAP_CONFIG] = { "wrap-config", 0, GROUP_RESULT, COMPLETE_FILE, MCP, "FILE", NULL,
+		NULL,
+		"wrap all servers that a client's FILE names" },
+	[OPT_PRINT_CONFIG] = { "print-config", 0, GROUP_RESULT, COMPLETE_WORDS, MCP, "CLIENT", NULL,
+		"claude cursor vscode codex opencode",
+		"claude, cursor, vscode, codex or opencode" },
+	[OPT_SELFTEST] = { "selftest", 0, GROUP_RESULT, COMPLETE_NONE, MCP, NULL, NULL, NULL,
+		"play a client and say what works" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };

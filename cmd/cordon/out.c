@@ -24,6 +24,13 @@ static struct {
 	int signal_fd;
 } hurry;
 
+static struct strbuf *collected; /* NULL = what is said goes to standard error */
+
+void out_collect(struct strbuf *sb)
+{
+	collected = sb;
+}
+
 static int64_t now_ms(void)
 {
 	struct timespec ts;
@@ -76,6 +83,10 @@ int out_write(int fd, const void *data, size_t len)
 	const char *p = data;
 	int own_fd, r = 0;
 
+	if (collected && fd == STDERR_FILENO) {
+		strbuf_add(collected, data, len);
+		return 0;
+	}
 	if (!hurry.until_ms)
 		return write_full(fd, data, len);
 	own_fd = open_again(fd);
@@ -130,7 +141,7 @@ int out_has_color(int fd)
 void say_error(const struct cordon_error *err)
 {
 	char line[sizeof(err->msg) + sizeof(err->hint) + 64];
-	int color = out_has_color(STDERR_FILENO);
+	int color = !collected && out_has_color(STDERR_FILENO);
 	int n;
 
 	n = snprintf(line, sizeof(line), "%scordon:%s %s%s%s%s\n", color ? COLOR_ERROR : "",

@@ -19,6 +19,9 @@ void out_hurry(int64_t until_ms, int signal_fd);
 /* As write_full(), which it is until out_hurry(). -ETIMEDOUT: the reader did not read. */
 int out_write(int fd, const void *data, size_t len);
 
+/* From now on what goes to standard error by these functions is added to @sb; NULL: no longer. */
+void out_collect(struct strbuf *sb);
+
 /* Writes @sb to standard output and frees it. Returns @status, or says why it failed and returns
  * STATUS_FAILED. */
 int out_finish(struct strbuf *sb, int status);

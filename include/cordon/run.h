@@ -316,6 +316,11 @@ int cordon_run_is_over(struct cordon_run *run);
 /** Processes until the run is over or @timeout_ms passed (-1 = no limit). 0 = still running. */
 int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error *err);
 
+/** What was captured so far (CORDON_STREAM_CAPTURE). Valid until the next call, or the end of the
+ * run. Not while another thread works on the run. */
+void cordon_run_output(struct cordon_run *run, struct cordon_output *ret_out,
+		       struct cordon_output *ret_err);
+
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
 

@@ -307,6 +307,7 @@ struct cordon_run {
 	struct caller_state *caller; /* that it was started in, `ahead`; NULL = not known */
 	struct cordon_run_options options;
 	const char **notes;
+	char *shown[2];		       /* what cordon_run_output() gave */
 	struct cordon_denial *denials; /* of the result */
 	size_t cap_denials;
 };

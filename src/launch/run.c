@@ -39,6 +39,27 @@ const char *const *cordon_run_notes(const struct cordon_run *run)
 	return run->notes;
 }
 
+void cordon_run_output(struct cordon_run *run, struct cordon_output *ret_out,
+		       struct cordon_output *ret_err)
+{
+	const struct relay *const relays[] = { &run->out, &run->err };
+	struct cordon_output *const ret[] = { ret_out, ret_err };
+	const int is_done = run->over || run->orphaned;
+
+	for (int i = 0; i < 2; i++) {
+		const struct relay *r = relays[i];
+
+		*ret[i] = (struct cordon_output){ .data = "", .total_bytes = r->total };
+		ret[i]->truncated = r->truncated;
+		if (is_done) {
+			*ret[i] = i ? run->result.err : run->result.out;
+		} else if (r->mode == CORDON_STREAM_CAPTURE) {
+			ret[i]->len = relay_copy(r, &run->shown[i]);
+			ret[i]->data = run->shown[i] ? run->shown[i] : "";
+		}
+	}
+}
+
 const struct cordon_result *cordon_run_result(const struct cordon_run *run)
 {
 	return run->over || run->orphaned ? &run->result : NULL;
@@ -523,6 +544,8 @@ void cordon_run_free(struct cordon_run *run)
 	cordon_policy_free(run->policy_copy);
 	free(run->caller);
 	arena_done(&run->arena);
+	free(run->shown[0]);
+	free(run->shown[1]);
 	pthread_mutex_destroy(&run->lock);
 	pool = run->pool;
 	pool_forget(pool, run->mould);

@@ -16,7 +16,8 @@ SESSION_VERBS = [
     for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop")
 ]
 VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
-         "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "new", "completion", "help"]
+         "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
+         "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
 

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What became of a run, for a model: the words that a person gets (explain.c), and that they are
+ * about the operator's options, which no argument of a call can change.
+ */
+#include <string.h>
+
+#include "base/units.h"
+#include "explain.h"
+#include "out.h"
+#include "server.h"
+
+static void add_ending(struct strbuf *sb, const struct cordon_result *result)
+{
+	if (result->exit_code >= 0)
+		strbuf_printf(sb, "exit code %d", result->exit_code);
+	else if (result->signal)
+		strbuf_printf(sb, "ended by signal %d", result->signal);
+	else
+		strbuf_printf(sb, "%s", cordon_kind_name(result->kind));
+	strbuf_printf(sb, ", %.0f ms", result->duration_ms);
+	if (result->out.truncated || result->err.truncated)
+		strbuf_puts(sb, "; the output was cut in the middle: the limit of each stream is "
+				"--max-output");
+	if (result->out.len == 0 && result->err.len == 0)
+		strbuf_puts(sb, "; no output");
+}
+
+/* That is no option's. */
+static int is_own_limit(const struct call *call, const struct cordon_result *result)
+{
+	return result->kind == CORDON_KIND_TIMEOUT && call->spec.wall_ms < call->server->wall_ms;
+}
+
+static size_t first_line(const struct strbuf *sb)
+{
+	const char *end = sb->data ? strchr(sb->data, '\n') : NULL;
+
+	return end ? (size_t)(end + 1 - sb->data) : 0;
+}
+
+void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
+{
+	char wall[UNITS_TEXT_MAX];
+	struct parsed_option limit = { OPT_TIMEOUT,
+				       units_format_duration(call->spec.wall_ms, wall) };
+	struct parsed args = { .options = &limit, .n_options = 1 };
+	struct strbuf told = STRBUF_INIT;
+	size_t skip = 0;
+
+	/* The time limit is this call's; what was cut is told above. */
+	args.seen[OPT_TIMEOUT / 64] |= UINT64_C(1) << (OPT_TIMEOUT % 64);
+	args.seen[OPT_JSON / 64] |= UINT64_C(1) << (OPT_JSON % 64);
+	out_collect(&told);
+	explain_end(&args, result);
+	out_collect(NULL);
+	add_ending(sb, result);
+	if (!told.failed && is_own_limit(call, result)) {
+		strbuf_puts(sb, "\nthe time that this call asked for was over");
+		skip = first_line(&told);
+	}
+	if (told.len > skip && !told.failed) {
+		strbuf_putc(sb, '\n');
+		strbuf_add(sb, told.data + skip, told.len - skip);
+		strbuf_puts(sb, "Options such as these belong to the operator of this server. "
+				"Trying the same again will not help: do without, or ask for the "
+				"option.");
+	}
+	/* The gateway serves the whole box, and says at its end what it refused. */
+	if (call->job.box && result->exit_code > 0)
+		strbuf_puts(sb, "\nwhat was refused is not known for each call of a workspace; "
+				"get_limits says what is allowed");
+	strbuf_done(&told);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What calls may do: the operator's options and nothing else. No word of a client or a model gets
+ * here.
+ *
+ * The policy is written anew from its JSON: relative paths become absolute, since a call has no
+ * current directory of ours to be shown; the limit of time is taken out, since it holds for each
+ * call, and a sandbox may serve several.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/json_write.h"
+#include "base/units.h"
+#include "mcp.h"
+#include "server.h"
+#include "verbs.h"
+
+#define WALL_MS 120000
+#define MEMORY_BYTES ((int64_t)1 << 30)
+#define OUTPUT "64K" /* what a model reads costs */
+
+static void write_value(struct json_writer *w, const char *key, const struct json_value *v)
+{
+	const struct json_value *child;
+
+	if (v->type == JSON_OBJECT) {
+		json_open_object(w, key);
+		for (child = v->first; child; child = child->next)
+			write_value(w, child->key, child);
+		json_close_object(w);
+	} else if (v->type == JSON_ARRAY) {
+		json_open_array(w, key);
+		for (child = v->first; child; child = child->next)
+			write_value(w, NULL, child);
+		json_close_array(w);
+	} else if (v->type == JSON_STRING) {
+		json_string(w, key, v->text);
+	} else if (v->type == JSON_INTEGER || v->type == JSON_NUMBER) {
+		json_raw(w, key, v->text);
+	} else if (v->type == JSON_NULL) {
+		json_null(w, key);
+	} else {
+		json_bool(w, key, v->type == JSON_TRUE);
+	}
+}
+
+static void write_group(struct json_writer *w, const struct json_value *group)
+{
+	json_open_object(w, group->key);
+	for (const struct json_value *v = group->first; v; v = v->next)
+		if (strcmp(group->key, "limits") != 0 || strcmp(v->key, "wall") != 0)
+			write_value(w, v->key, v);
+	json_close_object(w);
+}
+
+/* *s->policy, as canonical JSON, without the limit of time. */
+static int write_anew(struct server *s, struct strbuf *sb, struct cordon_error *err)
+{
+	const struct json_value *root = NULL;
+	struct arena arena = ARENA_INIT;
+	struct json_writer w;
+	char *text = NULL;
+	int r = cordon_policy_to_json(s->policy, &text, err);
+
+	if (r >= 0)
+		r = json_read(text, strlen(text), "policy", &arena, &root, err);
+	if (r >= 0) {
+		json_writer_init(&w, sb, 0);
+		json_open_object(&w, NULL);
+		for (const struct json_value *v = root->first; v; v = v->next) {
+			if (v->type == JSON_OBJECT)
+				write_group(&w, v);
+			else
+				write_value(&w, v->key, v);
+		}
+		json_close_object(&w);
+		if (sb->failed)
+			r = cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	}
+	cordon_free(text);
+	arena_done(&arena);
+	return r;
+}
+
+struct wanted {
+	char *wall, *workspace;
+	int has_network, failed;
+};
+
+static void take_setting(void *arg, const struct cordon_policy_setting *setting)
+{
+	struct wanted *w = arg;
+	char **to = NULL;
+
+	if (!setting->value)
+		return;
+	if (!strcmp(setting->key, "limits.wall"))
+		to = &w->wall;
+	else if (!strcmp(setting->key, "fs.workspace"))
+		to = &w->workspace;
+	else if (!strcmp(setting->key, "net.allow"))
+		w->has_network = 1;
+	if (to) {
+		free(*to);
+		*to = strdup(setting->value);
+		w->failed |= !*to;
+	}
+}
+
+/* A name for the workspace of this server, unless the operator has one. */
+static int name_workspace(struct server *s, struct cordon_error *err)
+{
+	const char *name = parsed_value(s->args, OPT_NAME);
+	uint32_t number;
+
+	if (name) {
+		if (strlen(name) >= sizeof(s->workspace))
+			return cordon_err(err, CORDON_E_USAGE, 0, "--name: the name is too long");
+		snprintf(s->workspace, sizeof(s->workspace), "%s", name);
+		return 0;
+	}
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return cordon_err(err, CORDON_E_SYSTEM, 0, "there are no random numbers");
+	snprintf(s->workspace, sizeof(s->workspace), "mcp-%08x", number);
+	return 0;
+}
+
+static int usage(struct cordon_error *err, const char *what, const char *hint)
+{
+	cordon_err(err, CORDON_E_USAGE, 0, "%s", what);
+	cordon_err_hint(err, "%s", hint);
+	return -CORDON_E_USAGE;
+}
+
+static int check_workspace(struct server *s, const struct wanted *w, struct cordon_error *err)
+{
+	int is_direct = parsed_has(s->args, OPT_DIRECT);
+
+	s->may_commit = parsed_has(s->args, OPT_ALLOW_COMMIT);
+	if (!w->workspace && (is_direct || s->may_commit || parsed_has(s->args, OPT_NAME)))
+		return usage(err,
+			     is_direct	     ? "--direct needs a directory"
+			     : s->may_commit ? "--allow-commit needs a workspace"
+					     : "--name needs a workspace",
+			     "say which directory: --workspace DIR");
+	if (is_direct && (s->may_commit || parsed_has(s->args, OPT_NAME)))
+		return usage(err, "--direct keeps no changes apart",
+			     "--allow-commit and --name are for the copy that is kept without it");
+	if (!w->workspace)
+		return 0;
+	s->base = realpath(w->workspace, NULL);
+	if (!s->base) {
+		cordon_err(err, CORDON_E_PATH, 0, "the workspace '%s' is no directory that exists",
+			   w->workspace);
+		return -CORDON_E_PATH;
+	}
+	return is_direct ? 0 : name_workspace(s, err);
+}
+
+static int read_settings(struct server *s, struct wanted *w, struct cordon_error *err)
+{
+	const struct cordon_policy *const sources[] = { s->policy };
+	static const char *const names[] = { "options" };
+	int r = cordon_policy_settings(sources, names, 1, take_setting, w, err);
+
+	if (r >= 0 && w->failed)
+		r = cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	s->wall_ms = WALL_MS;
+	if (r >= 0 && w->wall)
+		r = units_parse_duration(w->wall, &s->wall_ms, err);
+	s->has_network = w->has_network;
+	return r;
+}
+
+/* --direct: --workspace DIR means -w DIR -C DIR. */
+static int make_policy(struct server *s, struct cordon_policy **ret, struct cordon_error *err)
+{
+	struct parsed args = *s->args;
+	size_t n = args.n_options;
+	int r;
+
+	args.options = calloc(n + 1, sizeof(*args.options));
+	if (!args.options)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	for (size_t i = 0; i < n; i++) {
+		args.options[i] = s->args->options[i];
+		if (args.options[i].id == OPT_WORKSPACE && parsed_has(s->args, OPT_DIRECT))
+			args.options[i].id = OPT_WRITE;
+	}
+	r = cordon_policy_new(ret, err);
+	if (r >= 0)
+		r = cordon_policy_set(*ret, "limits.output", OUTPUT, err);
+	if (r >= 0 && parsed_has(s->args, OPT_DIRECT) && !parsed_has(s->args, OPT_CWD) &&
+	    parsed_value(s->args, OPT_WORKSPACE))
+		r = cordon_policy_set(*ret, "cwd", parsed_value(s->args, OPT_WORKSPACE), err);
+	if (r >= 0)
+		r = policy_from_options(*ret, &args, err);
+	free(args.options);
+	return r;
+}
+
+/* With absolute paths, and no limit of time. */
+static int make_final(struct server *s, struct cordon_error *err)
+{
+	struct cordon_policy *final = NULL;
+	struct strbuf sb = STRBUF_INIT;
+	char *cwd = getcwd(NULL, 0);
+	int r = write_anew(s, &sb, err);
+
+	if (r >= 0)
+		r = cordon_policy_new(&final, err);
+	if (r >= 0)
+		r = cordon_policy_json(final, sb.data, sb.len, "options", cwd, err);
+	if (r >= 0) {
+		cordon_policy_free(s->policy);
+		s->policy = final;
+		final = NULL;
+		strbuf_done(&sb);
+		sb = (struct strbuf)STRBUF_INIT;
+		r = write_anew(s, &sb, err);
+		s->policy_json = strbuf_take(&sb);
+	}
+	cordon_policy_free(final);
+	strbuf_done(&sb);
+	free(cwd);
+	return r;
+}
+
+int server_init(struct server *s, const struct parsed *args, struct cordon_error *err)
+{
+	struct wanted w = { .failed = 0 };
+	int r;
+
+	*s = (struct server){ .args = args, .in = STRBUF_INIT, .out = STRBUF_INIT, .out_fd = -1 };
+	r = make_policy(s, &s->policy, err);
+	if (r >= 0)
+		r = read_settings(s, &w, err);
+	if (r >= 0 && parsed_has(args, OPT_DIRECT) && parsed_value(args, OPT_WORKSPACE)) {
+		free(w.workspace);
+		w.workspace = strdup(parsed_value(args, OPT_WORKSPACE));
+	}
+	if (r >= 0)
+		r = check_workspace(s, &w, err);
+	if (r >= 0)
+		r = make_final(s, err);
+	if (r >= 0)
+		r = cordon_launcher_new(&s->launcher, err);
+	free(w.wall);
+	free(w.workspace);
+	return r < 0 ? r : 0;
+}
+
+void server_run_options(const struct server *s, struct cordon_run_options *ret)
+{
+	static char home[PATH_MAX];
+	static const char *const shell[] = { "/bin/sh", NULL };
+
+	run_options_init(ret, s->args, home, sizeof(home));
+	ret->argv = shell;
+	/* Not ours: what is shown, and where calls begin, does not depend on where we were started.
+	 */
+	ret->cwd = "/";
+	ret->default_wall_ms = 0;
+	ret->default_memory_bytes = MEMORY_BYTES;
+}
+
+const char *server_seconds(int64_t ms, char ret[32])
+{
+	snprintf(ret, 32, "%lld.%03lld", (long long)(ms / 1000), (long long)(ms % 1000));
+	return ret;
+}
+
+void server_done(struct server *s)
+{
+	cordon_policy_free(s->policy);
+	free(s->policy_json);
+	cordon_launcher_free(s->launcher);
+	free(s->base);
+	*s = (struct server){ .out_fd = -1 };
+}

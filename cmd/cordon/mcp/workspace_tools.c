@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * workspace_diff and workspace_commit, by the verbs of the command in a process of their own. A
+ * commit has no argument: what a person has to name to get it committed, no model can name here.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "server.h"
+
+#define PATCH_SHOWN ((size_t)64 << 10)
+
+int tools_have_workspace(const struct server *s)
+{
+	return s->workspace[0] != '\0';
+}
+
+int tools_may_commit(const struct server *s)
+{
+	return s->workspace[0] && s->may_commit;
+}
+
+/* The helper's answer, or -1: the call was answered with what went wrong. */
+static int check_helper(struct call *call)
+{
+	const struct helper *helper = &call->helper;
+
+	/* 1: a commit left something out. */
+	if ((helper->status == 0 || helper->status == 1) && !helper->out.failed)
+		return 0;
+	answer_refuse(call, "%.500s",
+		      helper->out.len && helper->status > 0 ? helper->out.data
+							    : "there are too many changes to show");
+	return -1;
+}
+
+static void send_object(struct call *call, struct strbuf *object, const char *text, size_t len)
+{
+	struct answer a = ANSWER_INIT;
+	const struct json_value *root;
+
+	/* Whole, and an object: it becomes a part of ours. */
+	if (json_read(object->data ? object->data : "", object->len, "changes", &call->line->arena,
+		      &root, NULL) < 0 ||
+	    root->type != JSON_OBJECT) {
+		answer_refuse(call, "the changes have names that cannot be told here; the operator "
+				    "sees them with 'cordon workspace diff'");
+		return;
+	}
+	while (object->data && object->len && object->data[object->len - 1] == '\n')
+		object->len--;
+	strbuf_add(&a.data, object->data, object->len);
+	answer_text(&a, text, len);
+	answer_send(call, &a);
+}
+
+static void patch_done(struct call *call)
+{
+	struct strbuf *patch = &call->helper.out;
+	size_t n = patch->len < PATCH_SHOWN ? patch->len : PATCH_SHOWN;
+
+	if (call->helper.status != 0)
+		send_object(call, &call->kept, "the changes are too many to be shown", 37);
+	else if (n == 0)
+		send_object(call, &call->kept, "nothing has changed", 19);
+	else
+		send_object(call, &call->kept, patch->data, n);
+}
+
+static void diff_done(struct call *call)
+{
+	const char *const argv[] = {
+		"cordon", "workspace", "diff", "--patch", call->server->workspace, NULL
+	};
+
+	if (check_helper(call) < 0)
+		return;
+	answer_without_surrogates(call->helper.out.data);
+	strbuf_add(&call->kept, call->helper.out.data, call->helper.out.len);
+	helper_start(call, argv, patch_done);
+}
+
+/* Nothing ran yet, so there is nothing to look at. */
+static int is_untouched(struct call *call)
+{
+	struct answer a = ANSWER_INIT;
+
+	if (call->server->workspace_began)
+		return 0;
+	answer_text(&a, "nothing has changed", 19);
+	strbuf_puts(&a.data, "{\"changes\":[]}");
+	answer_send(call, &a);
+	return 1;
+}
+
+void tool_workspace_diff(struct call *call)
+{
+	const char *const argv[] = {
+		"cordon", "workspace", "diff", "--json", call->server->workspace, NULL
+	};
+
+	if (!is_untouched(call))
+		helper_start(call, argv, diff_done);
+}
+
+static void commit_done(struct call *call)
+{
+	char text[120];
+
+	if (check_helper(call) < 0)
+		return;
+	answer_without_surrogates(call->helper.out.data);
+	snprintf(text, sizeof(text), "%s",
+		 call->helper.status == 0
+			 ? "all changes were committed"
+			 : "not everything was committed: the rest is the operator's to decide");
+	send_object(call, &call->helper.out, text, strlen(text));
+}
+
+void tool_workspace_commit(struct call *call)
+{
+	struct server *s = call->server;
+	const char *const argv[] = {
+		"cordon", "workspace", "commit", "--json", s->workspace, NULL
+	};
+
+	if (is_untouched(call))
+		return;
+	if (s->is_committing || s->box.jobs || s->n_sessions) {
+		answer_refuse(call,
+			      "other calls are running, or sessions: commit when they are done");
+		return;
+	}
+	/* Only one can have the workspace. */
+	box_end(&s->box);
+	box_free(&s->box);
+	s->is_committing = call->is_commit = 1;
+	helper_start(call, argv, commit_done);
+}

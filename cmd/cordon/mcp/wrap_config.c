@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cordon mcp --wrap-config FILE: the servers of a client's configuration get `cordon mcp --wrap` in
+ * front of their commands. Only the places that change are written anew; the rest of the file stays
+ * byte by byte as its owner wrote it.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/err.h"
+#include "base/io.h"
+#include "base/json_read.h"
+#include "base/json_write.h"
+#include "base/macros.h"
+#include "base/textdiff.h"
+#include "config.h"
+#include "out.h"
+#include "verbs.h"
+
+#define SERVERS_MAX 256
+#define FILE_MAX ((size_t)4 << 20)
+
+struct edit {
+	size_t at, len; /* bytes of the old text that go */
+	struct strbuf text;
+};
+
+struct wrapping {
+	struct words words;
+	struct strbuf old, new;
+	struct edit edits[2 * SERVERS_MAX];
+	size_t n, n_wrapped;
+	int is_quiet, is_full;
+};
+
+/* Where a value begins in the text; columns are characters. */
+static size_t offset_of(const struct strbuf *text, unsigned line, unsigned column)
+{
+	size_t at = 0;
+
+	if (!text->data)
+		return 0;
+	while (line > 1 && at < text->len)
+		line -= text->data[at++] == '\n';
+	while (column > 1 && at < text->len) {
+		at++;
+		while (at < text->len && ((unsigned char)text->data[at] & 0xc0) == 0x80)
+			at++;
+		column--;
+	}
+	return at;
+}
+
+static size_t string_len(const struct strbuf *text, size_t at)
+{
+	size_t end = at + 1;
+
+	if (!text->data)
+		return 0;
+	while (end < text->len && text->data[end] != '"')
+		end += text->data[end] == '\\' ? 2 : 1;
+	return end + 1 - at;
+}
+
+static struct strbuf *add_edit(struct wrapping *w, size_t at, size_t len)
+{
+	struct edit *e;
+
+	if (w->n == ARRAY_SIZE(w->edits)) {
+		w->is_full = 1;
+		return NULL;
+	}
+	e = &w->edits[w->n++];
+	*e = (struct edit){ at, len, STRBUF_INIT };
+	return &e->text;
+}
+
+static void add_word(struct strbuf *sb, const char *word)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, sb, 0);
+	json_string(&w, NULL, word);
+}
+
+/* "mcp", "--wrap", options, "-e", "NAME", ..., "--" */
+static void add_words(struct strbuf *sb, const struct wrapping *w, const struct json_value *env)
+{
+	add_word(sb, "mcp");
+	strbuf_puts(sb, ", ");
+	add_word(sb, "--wrap");
+	for (size_t i = 0; i < w->words.list.n; i++) {
+		strbuf_puts(sb, ", ");
+		add_word(sb, w->words.list.v[i]);
+	}
+	/* What the client gives to the server is meant for it. */
+	for (const struct json_value *v = env ? env->first : NULL; v; v = v->next) {
+		strbuf_puts(sb, ", ");
+		add_word(sb, "-e");
+		strbuf_puts(sb, ", ");
+		add_word(sb, v->key);
+	}
+	strbuf_puts(sb, ", ");
+	add_word(sb, "--");
+}
+
+static int has_word(const struct json_value *array, const char *word)
+{
+	for (const struct json_value *v = array->first; v; v = v->next)
+		if (v->type == JSON_STRING && !strcmp(v->text, word))
+			return 1;
+	return 0;
+}
+
+static void say_skipped(const struct wrapping *w, const struct json_value *server, const char *why)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_add_escaped(&sb, server->key, strlen(server->key));
+	if (!sb.failed && !w->is_quiet)
+		say_line("'%s' stays as it is: %s", sb.data, why);
+	strbuf_done(&sb);
+}
+
+/* opencode: the command and its arguments are one list. */
+static void wrap_list(struct wrapping *w, const struct json_value *command,
+		      const struct json_value *env)
+{
+	struct strbuf *sb = add_edit(w, offset_of(&w->old, command->line, command->column) + 1, 0);
+
+	if (!sb)
+		return;
+	add_word(sb, w->words.program);
+	strbuf_puts(sb, ", ");
+	add_words(sb, w, env);
+	strbuf_puts(sb, ", ");
+	w->n_wrapped++;
+}
+
+static void wrap_command(struct wrapping *w, const struct json_value *command,
+			 const struct json_value *args, const struct json_value *env)
+{
+	size_t at = offset_of(&w->old, command->line, command->column);
+	size_t len = string_len(&w->old, at);
+	struct strbuf *sb = add_edit(w, at, len);
+	struct strbuf *rest;
+
+	if (!sb)
+		return;
+	add_word(sb, w->words.program);
+	rest = sb;
+	if (args) {
+		rest = add_edit(w, offset_of(&w->old, args->line, args->column) + 1, 0);
+		if (!rest)
+			return;
+	} else {
+		strbuf_puts(rest, ", \"args\": [");
+	}
+	add_words(rest, w, env);
+	strbuf_puts(rest, ", ");
+	strbuf_add(rest, w->old.data + at, len);
+	strbuf_puts(rest, args ? args->first ? ", " : "" : "]");
+	w->n_wrapped++;
+}
+
+static void wrap_server(struct wrapping *w, const struct json_value *server)
+{
+	const struct json_value *command, *args, *env;
+
+	if (server->type != JSON_OBJECT) {
+		say_skipped(w, server, "it is no object");
+		return;
+	}
+	command = json_get(server, "command");
+	args = json_get(server, "args");
+	env = json_get(server, "env");
+	if (!env)
+		env = json_get(server, "environment");
+	if (env && env->type != JSON_OBJECT)
+		env = NULL;
+	if (command && command->type == JSON_ARRAY && command->first) {
+		if (has_word(command, "--wrap"))
+			say_skipped(w, server, "it is wrapped already");
+		else
+			wrap_list(w, command, env);
+	} else if (!command || command->type != JSON_STRING || (args && args->type != JSON_ARRAY)) {
+		say_skipped(w, server, "it has no command here (a remote server?)");
+	} else if (args && has_word(args, "--wrap")) {
+		say_skipped(w, server, "it is wrapped already");
+	} else {
+		wrap_command(w, command, args, env);
+	}
+}
+
+static const struct json_value *find_servers(const struct json_value *root)
+{
+	static const char *const keys[] = { "mcpServers", "servers", "mcp" };
+	const struct json_value *v, *inner;
+
+	for (size_t i = 0; root->type == JSON_OBJECT && i < ARRAY_SIZE(keys); i++) {
+		v = json_get(root, keys[i]);
+		if (!v || v->type != JSON_OBJECT)
+			continue;
+		inner = json_get(v, "servers");
+		return inner && inner->type == JSON_OBJECT ? inner : v;
+	}
+	return NULL;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct edit *x = a, *y = b;
+
+	return x->at < y->at ? -1 : x->at > y->at;
+}
+
+static void apply(struct wrapping *w)
+{
+	size_t at = 0;
+
+	qsort(w->edits, w->n, sizeof(w->edits[0]), by_place);
+	for (size_t i = 0; i < w->n; i++) {
+		struct edit *e = &w->edits[i];
+
+		strbuf_add(&w->new, w->old.data + at, e->at - at);
+		strbuf_add(&w->new, e->text.data, e->text.len);
+		w->new.failed |= e->text.failed;
+		at = e->at + e->len;
+		strbuf_done(&e->text);
+	}
+	strbuf_add(&w->new, w->old.data + at, w->old.len - at);
+}
+
+static int read_config(struct wrapping *w, const char *path, struct cordon_error *err)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return cordon_err(err, CORDON_E_PATH, errno, "cannot read '%s'", path);
+	w->old.max = FILE_MAX;
+	r = read_strbuf(fd, &w->old);
+	close(fd);
+	strbuf_puts(&w->old, ""); /* there is a text, even an empty one */
+	if (r >= 0 && (w->old.failed || !w->old.data))
+		r = -ENOMEM;
+	return r < 0 ? cordon_err(err, CORDON_E_PATH, -r, "cannot read '%s'", path) : 0;
+}
+
+static int make_new(struct wrapping *w, const char *path, struct cordon_error *err)
+{
+	struct arena arena = ARENA_INIT;
+	const struct json_value *root, *servers;
+	int r = json_read(w->old.data, w->old.len, path, &arena, &root, err);
+
+	if (r < 0) {
+		if (!err->hint[0])
+			cordon_err_hint(err, "only JSON without comments can be rewritten; write "
+					     "'cordon mcp --wrap --' in front of each command");
+		goto done;
+	}
+	servers = find_servers(root);
+	if (!servers) {
+		r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' names no MCP servers", path);
+		cordon_err_hint(err, "an object called mcpServers, servers or mcp is looked for");
+		goto done;
+	}
+	for (const struct json_value *v = servers->first; v; v = v->next)
+		wrap_server(w, v);
+	apply(w);
+	if (w->is_full || w->new.failed)
+		r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' names too many servers", path);
+	/* What is written has to be read again. */
+	if (r >= 0)
+		r = json_read(w->new.data ? w->new.data : "", w->new.len, path, &arena, &root, err);
+done:
+	arena_done(&arena);
+	return r;
+}
+
+static int show(const struct wrapping *w, const char *path)
+{
+	struct strbuf sb = STRBUF_INIT;
+	struct textdiff diff;
+
+	if (textdiff_make(w->old.data, w->old.len, w->new.data, w->new.len, 0, &diff) < 0)
+		return STATUS_FAILED;
+	strbuf_printf(&sb, "--- %s\n+++ %s\n", path, path);
+	textdiff_unified(&diff, 3, &sb);
+	textdiff_done(&diff);
+	return out_finish(&sb, 0);
+}
+
+/* Beside it first: a reader sees the old file or the new one. A link stays a link. */
+static int replace_file(const struct wrapping *w, const char *path, struct cordon_error *err)
+{
+	char real[PATH_MAX], temporary[PATH_MAX + 32];
+	struct stat st;
+	int fd, r;
+
+	if (!realpath(path, real) || stat(real, &st) < 0)
+		return cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", path);
+	snprintf(temporary, sizeof(temporary), "%s.cordon-%d", real, (int)getpid());
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return cordon_err(err, CORDON_E_PATH, errno, "cannot write beside '%s'", path);
+	r = write_full(fd, w->new.data, w->new.len);
+	if (r == 0 && (fchmod(fd, st.st_mode & 0777) < 0 || fsync(fd) < 0))
+		r = -errno;
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(temporary, real) < 0)
+		r = -errno;
+	if (r == 0)
+		return 0;
+	(void)unlink(temporary);
+	return cordon_err(err, CORDON_E_PATH, -r, "cannot write '%s'", path);
+}
+
+int mcp_wrap_config(const struct parsed *args)
+{
+	static struct wrapping w = { .old = STRBUF_INIT, .new = STRBUF_INIT };
+	const char *path = parsed_value(args, OPT_WRAP_CONFIG);
+	struct cordon_error err = CORDON_ERROR_INIT;
+	int status;
+
+	w.is_quiet = parsed_has(args, OPT_QUIET);
+	if (words_make(&w.words, args, &err) < 0 || read_config(&w, path, &err) < 0 ||
+	    make_new(&w, path, &err) < 0)
+		goto fail;
+	if (w.n_wrapped == 0) {
+		say_line("there is nothing to wrap in %s", path);
+		return 0;
+	}
+	status = show(&w, path);
+	if (status != 0)
+		return status;
+	if (!parsed_has(args, OPT_YES)) {
+		say_line("nothing was written; --yes writes it");
+		return 0;
+	}
+	if (replace_file(&w, path, &err) < 0)
+		goto fail;
+	if (!w.is_quiet)
+		say_line("%zu server%s wrapped; restart the client", w.n_wrapped,
+			 w.n_wrapped == 1 ? " is" : "s are");
+	return 0;
+fail:
+	say_error(&err);
+	return STATUS_FAILED;
+}

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cordon mcp` besides serving: wrapping other servers, clients' configurations, the self-test."""
+
+import json
+import os
+import signal
+
+import pytest
+from conftest import survivors
+from mcplib import client, descendants_named, project, wait_until  # noqa: F401
+
+SERVER = r'''
+import json, os, socket, sys
+print("starting", file=sys.stderr, flush=True)
+for line in sys.stdin.buffer:
+    if line.startswith(b"echo "):
+        sys.stdout.buffer.write(line[5:]); sys.stdout.buffer.flush(); continue
+    ask = json.loads(line)
+    out = {"env": sorted(os.environ)}
+    try:
+        out["file"] = open(ask["path"]).read()
+    except OSError as e:
+        out["file"] = type(e).__name__
+    try:
+        socket.getaddrinfo("example.com", 443); out["net"] = True
+    except OSError:
+        out["net"] = False
+    print(json.dumps(out), flush=True)
+'''
+
+
+def test_a_wrapped_server_has_its_protocol_untouched_and_nothing_else(client, me):
+    secret = me.write(me.out / "secret", "canary\n")
+    server = me.write(me.work / "server.py", SERVER)
+    bare = client(argv=["/usr/bin/python3", server], begin=None, env={"TOKEN": "t", "OTHER": "o"})
+    bare.send({"path": str(secret)})
+    got = bare.read()
+    assert got["file"] == "canary\n" and {"TOKEN", "OTHER"} <= set(got["env"])  # the control
+    c = client("--wrap", "-e", "TOKEN", "--receipt", me.work / "receipt", "--", "/usr/bin/python3", server,
+               begin=None, env={"TOKEN": "t", "OTHER": "o"})  # fmt: skip
+    c.send({"path": str(secret)})
+    got = c.read()
+    assert got["file"] == "FileNotFoundError" and got["net"] is False
+    assert "TOKEN" in got["env"] and "OTHER" not in got["env"]
+    raw = b'{"x":"\xff\x00\x1b[0m ' + b"y" * 300000 + b'"}\r\n'
+    c.raw(b"echo " + raw)
+    while len(c.data) < len(raw):
+        c.data += os.read(c.process.stdout.fileno(), 1 << 20)
+    assert c.data == raw
+    said = c.end()
+    assert "starting\n" in said and "refused: resolve example.com" in said and "--net-allow example.com" in said
+    receipt = json.loads((me.work / "receipt").read_text())
+    assert receipt["kind"] == "exited" and receipt["denials"][0]["target"] == "example.com"
+
+
+def test_a_wrapped_server_ends_with_its_client(client, me):
+    server = me.write(me.work / "server.py", "import os, time\nos.fork() or os.setsid()\nos.fork()\ntime.sleep(600)\n")
+    for how in (signal.SIGKILL, signal.SIGTERM):
+        c = client("--wrap", "--", "/usr/bin/python3", server, begin=None)
+        wait_until(lambda pid=c.pid: len(descendants_named(pid, "python3")) >= 2)
+        os.kill(c.pid, how)
+        c.process.wait(10)
+        assert not survivors(5)
+
+
+CONFIG = """{
+    "theme" : "dark",
+    "mcpServers": {
+        "ä": { "command": "npx",  "args": ["-y", "@x/server"], "env": {"API_KEY": "k"} },
+        "bare": {"command": "/usr/bin/server \\"x\\""},
+        "remote": {"type": "http", "url": "https://example.com/mcp"},
+        "done": {"command": "cordon", "args": ["mcp", "--wrap", "--", "x"]}
+    }
+}
+"""
+
+
+def test_a_configuration_is_rewritten_only_when_told_so(me):
+    path = me.write(me.work / "mcp.json", CONFIG, mode=0o600)
+    link = me.work / "link.json"
+    link.symlink_to(path)
+    words = [me.cordon, "mcp", "--net-allow", "example.com", "-w", ".", "--wrap-config", link]
+    done = me.outside(words)
+    assert done.returncode == 0 and path.read_text() == CONFIG
+    assert "--yes" in done.stderr.decode() and '+        "ä"' in done.stdout.decode()
+    assert "'remote' stays" in done.stderr.decode() and "'done' stays" in done.stderr.decode()
+    done = me.outside([*words, "--yes"])
+    assert done.returncode == 0 and link.is_symlink() and path.stat().st_mode & 0o777 == 0o600
+    got = json.loads(path.read_text())
+    front = ["mcp", "--wrap", "--net-allow=example.com", f"--write={me.work}"]
+    assert got["mcpServers"]["ä"] == {
+        "command": me.cordon,
+        "args": [*front, "-e", "API_KEY", "--", "npx", "-y", "@x/server"],
+        "env": {"API_KEY": "k"},
+    }
+    assert got["mcpServers"]["bare"]["args"] == [*front, "--", '/usr/bin/server "x"']
+    assert got["mcpServers"]["remote"] == json.loads(CONFIG)["mcpServers"]["remote"]
+    # Nothing else is touched, and the second time there is nothing to do.
+    kept = [line for line in CONFIG.splitlines() if '"ä"' not in line and '"bare"' not in line]
+    assert [line for line in kept if line not in path.read_text().splitlines()] == []
+    before = path.read_text()
+    done = me.outside([*words, "--yes"])
+    assert "nothing to wrap" in done.stderr.decode() and path.read_text() == before
+    assert sorted(os.listdir(me.work)) == ["link.json", "mcp.json"]
+
+
+def test_other_clients_configurations(me):
+    for text, place in (
+        ('{"servers": {"a": {"type": "stdio", "command": "x"}}}', ["servers"]),
+        ('{"mcp": {"servers": {"a": {"command": "x", "args": []}}}}', ["mcp", "servers"]),
+    ):
+        path = me.write(me.work / "c.json", text)
+        assert me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"]).returncode == 0
+        got = json.loads(path.read_text())
+        for key in place:
+            got = got[key]
+        assert got["a"]["args"] == ["mcp", "--wrap", "--", "x"]
+    path = me.write(me.work / "c.json", '{"mcp": {"a": {"type": "local", "command": ["x", "y"], "environment": {"K": "v"}}}}')
+    assert me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"]).returncode == 0
+    assert json.loads(path.read_text())["mcp"]["a"]["command"] == [me.cordon, "mcp", "--wrap", "-e", "K", "--", "x", "y"]
+    for text, said in (("{// x\n}", "no comments"), ("[]", "names no MCP servers"), ('{"a":1}', "names no MCP servers")):
+        done = me.outside([me.cordon, "mcp", "--wrap-config", me.write(me.work / "c.json", text), "-y"])
+        assert done.returncode == 125 and said in done.stderr.decode(), text
+        assert (me.work / "c.json").read_text() == text
+    assert me.outside([me.cordon, "mcp", "--wrap-config", "/nowhere"]).returncode == 125
+
+
+@pytest.mark.parametrize("name", ["claude", "cursor", "vscode", "codex", "opencode"])
+def test_printed_configurations_start_the_server(client, me, project, name):
+    done = me.outside([me.cordon, "mcp", "--print-config", name, "--workspace", "../project", "-t", "9s"])
+    text = done.stdout.decode()
+    assert done.returncode == 0
+    if name == "codex":
+        fields = dict(line.split(" = ", 1) for line in text.splitlines()[1:])
+        assert text.startswith("[mcp_servers.cordon]\n")
+        words = [json.loads(fields["command"]), *json.loads(fields["args"])]
+    else:
+        key = {"vscode": "servers", "opencode": "mcp"}.get(name, "mcpServers")
+        entry = json.loads(text)[key]["cordon"]
+        words = entry["command"] if name == "opencode" else [entry["command"], *entry["args"]]
+    c = client(argv=words, cwd="/")
+    assert c.call("get_limits").data["timeout_ms"] == 9000
+    assert c.call("get_limits").data["workspace"]["directory"] == str(project)
+
+
+def test_selftest(me, project):
+    for opts in ([], ["--workspace", project]):
+        done = me.outside([me.cordon, "mcp", "--selftest", *opts])
+        assert done.returncode == 0, done.stdout
+        assert b"FAILED" not in done.stdout and b"is hidden" in done.stdout
+    assert os.listdir(project) == ["file.txt"]
+    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", "/nowhere"])
+    assert done.returncode == 125 and b"FAILED" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--wrap"], "needs a server"),
+        (["--wrap", "--selftest"], "exclude each other"),
+        (["--wrap", "--direct", "--", "x"], "own tools"),
+        (["--receipt", "x"], "--receipt needs --wrap"),
+        (["--yes"], "--yes needs --wrap-config"),
+        (["--print-config", "emacs"], "no client 'emacs'"),
+    ],
+)
+def test_wrong_options_of_the_other_modes(me, words, said):
+    done = me.outside([me.cordon, "mcp", *words])
+    assert done.returncode == 125 and said in done.stderr.decode() and done.stdout == b""
