@@ -9,7 +9,6 @@
 #include <grp.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,7 +17,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -787,105 +785,7 @@ static void test_nothing_left(void)
 	CHECK(waitpid(-1, NULL, WNOHANG | __WALL) == -1 && errno == ECHILD);
 }
 
-/* --- inits that go to another process; here both ends are this one
- * --------------------------------- */
-
-struct offer {
-	struct cordon_pool *pool;
-	int fd, result;
-};
-
-static void *answer(void *arg)
-{
-	struct offer *o = arg;
-	struct pollfd p = { .fd = o->fd, .events = POLLIN };
-
-	if (poll(&p, 1, WAIT_MS) == 1)
-		o->result = cordon_pool_offer(o->pool, o->fd, NULL);
-	close(o->fd);
-	return NULL;
-}
-
-/* A run that asks @pool with @proof: its exit code; *ret_given: what the pool's side said. */
-static int run_offered(struct cordon_pool *pool, int proof, int *ret_given, bool *ret_warm)
-{
-	static const char *const argv[] = { "/bin/sh", "-c", "exit 7", NULL };
-	struct cordon_error err = CORDON_ERROR_INIT;
-	struct offer offer = { pool, -1, -100 };
-	struct cordon_run_options options;
-	struct cordon_run *run = NULL;
-	int fds[2], code = -1;
-	pthread_t thread;
-
-	set_options(&options, argv);
-	CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-	offer.fd = fds[1];
-	CHECK_INT(pthread_create(&thread, NULL, answer, &offer), 0);
-	if (cordon_run_start_offered(launcher, policy, &options, fds[0], proof, &run, &err) < 0)
-		printf("# %s\n", err.msg);
-	close(fds[0]);
-	pthread_join(thread, NULL);
-	if (run) {
-		const char *why = cordon_run_why_cold(run);
-
-		CHECK_INT(cordon_run_wait(run, WAIT_MS, &err), 1);
-		code = cordon_run_result(run)->exit_code;
-		*ret_warm = !why;
-		if (why)
-			printf("# cold: %s\n", why);
-	}
-	cordon_run_free(run);
-	*ret_given = offer.result;
-	return code;
-}
-
-static void test_offered(void)
-{
-	struct cordon_pool *pool = new_pool(2, CORDON_REFILL_BY_HAND);
-	int proof, given = 0, fds[2];
-	bool is_warm = false;
-
-	/* Of filters only the number can be compared: then nothing is given. */
-	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0 || stats_of(pool).parked == 0) {
-		printf("# nothing can be offered here\n");
-		cordon_pool_free(pool);
-		return;
-	}
-	CHECK_INT(cordon_pool_fd(pool), -1);
-	CHECK_INT(cordon_pool_offer(pool, -1, NULL), -CORDON_E_USAGE);
-	CHECK_INT(cordon_pool_share(NULL, NULL), -CORDON_E_USAGE);
-	proof = cordon_pool_share(pool, NULL);
-	CHECK_INT(proof >= 0, 1);
-	CHECK_INT(cordon_pool_share(pool, NULL), proof);
-	CHECK_INT(run_offered(pool, proof, &given, &is_warm), 7);
-	CHECK_INT(given, 1);
-	CHECK_INT(is_warm, 1);
-	CHECK_INT(stats_of(pool).parked, 1);
-	/* Not the proof: nothing is even asked, and the run is cold. */
-	CHECK_INT(run_offered(pool, 0, &given, &is_warm), 7);
-	CHECK_INT(is_warm, 0);
-	CHECK_INT(given <= 0, 1);
-	CHECK_INT(stats_of(pool).parked, 1);
-	/* What is no request. */
-	CHECK_INT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-	CHECK_INT(cordon_pool_offer(pool, fds[1], NULL), 0);
-	CHECK_INT((int)send(fds[0], "x", 1, 0), 1);
-	CHECK_INT(cordon_pool_offer(pool, fds[1], NULL), 0);
-	close(fds[0]);
-	CHECK_INT(cordon_pool_offer(pool, fds[1], NULL), 0);
-	close(fds[1]);
-	CHECK_INT(run_offered(pool, proof, &given, &is_warm), 7);
-	CHECK_INT(is_warm, 1);
-	/* None is left. */
-	CHECK_INT(run_offered(pool, proof, &given, &is_warm), 7);
-	CHECK_INT(is_warm, 0);
-	CHECK_INT(cordon_pool_refill(pool, NULL), 2);
-	CHECK_INT(run_offered(pool, proof, &given, &is_warm), 7);
-	CHECK_INT(is_warm, 1);
-	cordon_pool_free(pool);
-}
-
-TAP_MAIN(test_open, test_offered, test_wrong_use, test_warm_and_refill, test_freed_before_its_run,
-	 test_misfits, test_caller_has_changed, test_caller_for_good, test_too_old,
-	 test_killed_inits, test_fork, test_filters_of_threads, test_umask_of_a_moment,
-	 test_freed_at_the_same_time, test_killed_owner, test_threads, test_nothing_left)
+TAP_MAIN(test_open, test_wrong_use, test_warm_and_refill, test_freed_before_its_run, test_misfits,
+	 test_caller_has_changed, test_caller_for_good, test_too_old, test_killed_inits, test_fork,
+	 test_filters_of_threads, test_umask_of_a_moment, test_freed_at_the_same_time,
+	 test_killed_owner, test_threads, test_nothing_left)
