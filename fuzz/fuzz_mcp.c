@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../cmd/cordon/mcp/channel.c"
-#include "../cmd/cordon/mcp/rpc.c"
+#include "../cmd/cordon/mcp/channel.h"
+#include "../cmd/cordon/mcp/rpc.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

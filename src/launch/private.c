@@ -475,7 +475,7 @@ void private_close(struct run_private *p)
 
 int private_open_dir(const char *path, int *ret_fd, struct cordon_error *err)
 {
-	struct dir_at at;
+	struct dir_at at = { .parent_fd = -1 };
 	mode_t mode;
 	int fd = -1, r = find_dir(path, &at, err);
 

@@ -53,7 +53,7 @@ static int copy_part(const char *from, int from_dir, int to_dir, const char *par
 {
 	struct tree_copy copy = { .progress = look, .arg = room };
 	int from_fd = openat(from_dir, part, DIR_FLAGS), to_fd = -1, r = 0;
-	struct stat st;
+	struct stat st = { .st_uid = 0 };
 
 	if (from_fd < 0 && errno == ENOENT)
 		return 0; /* the next run makes it */
