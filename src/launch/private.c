@@ -475,11 +475,11 @@ void private_close(struct run_private *p)
 
 int private_open_dir(const char *path, int *ret_fd, struct cordon_error *err)
 {
-	struct dir_at at = { .parent_fd = -1 };
+	struct dir_at at;
 	mode_t mode;
 	int fd = -1, r = find_dir(path, &at, err);
 
-	if (r < 0)
+	if (r < 0 || at.parent_fd < 0)
 		return r;
 	r = open_dir(&at, false, &fd, err);
 	close(at.parent_fd);
