@@ -261,6 +261,14 @@ int cmd_pool_stop(const struct parsed *args)
 	/* The number may have become another process's: ask again, now that it is held. */
 	if (p.fd < 0 || pool_find(NULL) != pid)
 		return 0;
+	if (!pool_has_proof(pid)) {
+		cordon_err(&err, CORDON_E_STATE, 0,
+			   "process %d keeps the pool's place, but is no pool that serves",
+			   (int)pid);
+		cordon_err_hint(&err, "remove what is named .pool in /tmp/cordon-sessions-%u",
+				(unsigned)geteuid());
+		return fail(&err);
+	}
 	if (syscall(SYS_pidfd_send_signal, p.fd, SIGTERM, NULL, 0) < 0 && errno != ESRCH) {
 		cordon_err(&err, CORDON_E_SYSTEM, errno, "cannot end the pool's process %d",
 			   (int)pid);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pool_place.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -21,6 +22,7 @@
 #define TELL_MAX 1024
 #define BACKLOG 64
 #define CLAIM_TRIES 100
+#define PROOF_MIN 70
 
 /* A directory of ours that nobody else can use: its descriptor or -errno. */
 static int open_dir(unsigned i, int may_make)
@@ -232,4 +234,29 @@ pid_t pool_find(struct strbuf *ret_json)
 			strbuf_add(ret_json, json + 1, strcspn(json + 1, "\n"));
 	}
 	return pid;
+}
+
+/*
+ * A command that may write to /tmp can make the place there before there is a pool, and give the
+ * name to a file that another program has locked.
+ */
+int pool_has_proof(pid_t pid)
+{
+	static const char start[] = "/memfd:cordon-";
+	char path[64], name[PATH_MAX];
+	struct dirent *entry;
+	int found = 0;
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+	dir = opendir(path);
+	while (dir && !found && (entry = readdir(dir))) {
+		ssize_t n = readlinkat(dirfd(dir), entry->d_name, name, sizeof(name));
+
+		/* Its number is long: other memory files have words. */
+		found = n > PROOF_MIN && memcmp(name, start, sizeof(start) - 1) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return found;
 }

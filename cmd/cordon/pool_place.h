@@ -32,5 +32,7 @@ int pool_connect(int *ret_proof);
 /* The process that serves, or 0; *ret_json (may be NULL) what it tells. Removes the files of one
  * that was killed. */
 pid_t pool_find(struct strbuf *ret_json);
+/* Has the process the memory file that pools of this library prove themselves with? */
+int pool_has_proof(pid_t pid);
 
 #endif

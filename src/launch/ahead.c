@@ -15,17 +15,12 @@
 #include "launch/launch.h"
 #include "launch/mould.h"
 
-static unsigned common_filters(const struct cordon_run *run)
-{
-	return run->launcher->has_filters ? caller_filters() : 0;
-}
-
 static bool is_as_now(const struct cordon_run *run)
 {
 	struct caller_state *now;
 	bool is_same;
 
-	if (caller_state_read(common_filters(run), &now) < 0)
+	if (caller_state_read(run->launcher->n_filters, &now) < 0)
 		return false;
 	is_same = caller_state_equals(now, run->caller);
 	free(now);
@@ -34,7 +29,7 @@ static bool is_as_now(const struct cordon_run *run)
 
 void ahead_begin(struct cordon_run *run)
 {
-	if (run->options.ahead && caller_state_read(common_filters(run), &run->caller) < 0)
+	if (run->options.ahead && caller_state_read(run->launcher->n_filters, &run->caller) < 0)
 		run->caller = NULL;
 }
 

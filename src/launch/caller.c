@@ -167,7 +167,8 @@ static int read_files(int dir_fd, struct caller_state *s)
 	 */
 	static const char *const files[] = { "attr/current", "attr/exec",
 					     "../../coredump_filter" }; /* of the process */
-	static const char *const links[] = { "ns/user", "ns/mnt", "ns/pid_for_children",
+	/* Init makes a network of its own, but the gateway has the caller's. */
+	static const char *const links[] = { "ns/user", "ns/mnt", "ns/net", "ns/pid_for_children",
 					     "ns/time_for_children" };
 	int r = read_status(dir_fd, s);
 

@@ -43,11 +43,11 @@ struct grave {
 };
 
 struct cordon_launcher {
-	int init_fd;	  /* sealed memfd with the init program */
-	int self_fd;	  /* pidfd of this process */
-	pid_t pid;	  /* to notice use in a forked child */
-	bool has_filters; /* of system calls: this thread has some, so that others may have them,
-			     too */
+	int init_fd;	    /* sealed memfd with the init program */
+	int self_fd;	    /* pidfd of this process */
+	pid_t pid;	    /* to notice use in a forked child */
+	unsigned n_filters; /* of system calls, when it was made: other threads have them, too. Of
+			       what a thread adds only the number could be compared */
 	struct probe_machine machine;
 	int no_namespaces; /* errno with which they failed before, 0 = they may work */
 

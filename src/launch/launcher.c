@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "launch/image.h"
+#include "launch/caller.h"
 #include "launch/launch.h"
 #include "sys/calls.h"
 
@@ -122,7 +123,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 	l->init_fd = l->self_fd = l->idmap_fd = l->gateway_fd = -1;
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
-	l->has_filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != 0;
+	l->n_filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0 ? 0 : caller_filters();
 	pthread_mutex_init(&l->lock, NULL);
 	r = check_kernel(err);
 	if (r < 0)

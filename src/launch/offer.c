@@ -12,6 +12,8 @@
  * domain may not look into one outside of it. So each side has a memory file with a random name,
  * which only who may look into its process can read in /proc/PID/fd, and each says the other's:
  * then neither is more confined than the other. Filters can only be counted; both must have none.
+ * Both sides ask all of this: who takes an init hands over his descriptors to it. Nothing of an
+ * answer is used, not even to end what it brought, before it is known to come from that process.
  *
  * Both must execute the same file, so that they agree on every structure that goes over.
  *
@@ -124,16 +126,6 @@ static bool runs_our_program(pid_t pid)
 	       own.st_dev == other.st_dev && own.st_ino == other.st_ino;
 }
 
-/* Init makes a network of its own; but who was put into another one has nothing to do with us. */
-static bool shares_network(pid_t pid)
-{
-	char path[64], own[64] = "", other[64] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)pid);
-	return readlink("/proc/self/ns/net", own, sizeof(own) - 1) > 0 &&
-	       readlink(path, other, sizeof(other) - 1) > 0 && strcmp(own, other) == 0;
-}
-
 /* The process at the other end, if it is of this user: 0 or -errno. */
 static int find_peer(int socket_fd, pid_t *ret)
 {
@@ -147,6 +139,23 @@ static int find_peer(int socket_fd, pid_t *ret)
 		return -EPERM;
 	*ret = cred.pid;
 	return 0;
+}
+
+/*
+ * Has the process at the other end its number until now? Only then it was the one that was looked
+ * at. Of one that was collected many kernels give no descriptor; those before 6.5 of none.
+ */
+static bool peer_lives(int socket_fd)
+{
+	int pid_fd = -1;
+	socklen_t len = sizeof(pid_fd);
+	bool lives;
+
+	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &len) < 0)
+		return errno == ENOPROTOOPT;
+	lives = is_alive(pid_fd);
+	close(pid_fd);
+	return lives;
 }
 
 /* --- the side of the pool --------------------------------------------------------------------- */
@@ -163,7 +172,7 @@ static const char *check_peer(pid_t pid, const struct request *request,
 		return "the pool was started with another program file";
 	if (!caller_state_is_unfiltered(mould->caller))
 		return "the pool has system call filters";
-	if (!shares_network(pid) || !caller_state_is_like(mould->caller, pid))
+	if (!caller_state_is_like(mould->caller, pid))
 		return "this process differs from the pool's";
 	return NULL;
 }
@@ -173,23 +182,15 @@ const char *offer_check(int socket_fd, const struct offer_proof *own, const stru
 {
 	struct request request;
 	ssize_t n = recv(socket_fd, &request, sizeof(request), MSG_DONTWAIT | MSG_TRUNC);
-	int pid_fd = -1;
-	socklen_t len = sizeof(pid_fd);
 	const char *why;
 
 	memset(ret, 0, sizeof(*ret));
 	if (n != (ssize_t)sizeof(request) || request.magic != MAGIC ||
 	    find_peer(socket_fd, &ret->pid) < 0)
 		return "the request is not to be understood";
-	/* Its number may be another process's by now: asked before, and looked at after. Older
-	 * kernels cannot tell. */
-	if (getsockopt(socket_fd, SOL_SOCKET, SO_PEERPIDFD, &pid_fd, &len) < 0)
-		pid_fd = -1;
 	why = check_peer(ret->pid, &request, own, mould, ret);
-	if (!why && pid_fd >= 0 && !is_alive(pid_fd))
+	if (!why && !peer_lives(socket_fd))
 		why = "this process has ended";
-	if (pid_fd >= 0)
-		close(pid_fd);
 	return why;
 }
 
@@ -241,10 +242,35 @@ bool offer_is_adopted(const struct spawned *init)
 	return r == 1 && message.type == CONTROL_ADOPTED;
 }
 
-static ssize_t receive_reply(int socket_fd, char *data, int ret_fds[2])
+/* What came with an answer. */
+struct brought {
+	int fds[2]; /* -1 = none */
+	pid_t pid;  /* who sent it, as the kernel says; 0 = unknown */
+};
+
+static void take_control(struct msghdr *msg, struct brought *ret)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		struct ucred cred;
+
+		if (c->cmsg_level != SOL_SOCKET)
+			continue;
+		if (c->cmsg_type == SCM_RIGHTS) {
+			memcpy(ret->fds, CMSG_DATA(c),
+			       c->cmsg_len == CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int)
+									: sizeof(int));
+		} else if (c->cmsg_type == SCM_CREDENTIALS &&
+			   c->cmsg_len == CMSG_LEN(sizeof(cred))) {
+			memcpy(&cred, CMSG_DATA(c), sizeof(cred));
+			ret->pid = cred.pid;
+		}
+	}
+}
+
+static ssize_t receive_reply(int socket_fd, char *data, struct brought *ret)
 {
 	union {
-		char space[CMSG_SPACE(2 * sizeof(int))];
+		char space[CMSG_SPACE(2 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred))];
 		struct cmsghdr align;
 	} control;
 	struct iovec iov = { data, REPLY_MAX };
@@ -252,7 +278,6 @@ static ssize_t receive_reply(int socket_fd, char *data, int ret_fds[2])
 			      .msg_iovlen = 1,
 			      .msg_control = &control,
 			      .msg_controllen = sizeof(control) };
-	const struct cmsghdr *header;
 	ssize_t n;
 
 	if (!await(socket_fd, -1))
@@ -260,12 +285,20 @@ static ssize_t receive_reply(int socket_fd, char *data, int ret_fds[2])
 	n = recvmsg(socket_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	if (n < 0)
 		return -errno;
-	header = CMSG_FIRSTHDR(&msg);
-	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fds, CMSG_DATA(header),
-		       header->cmsg_len == CMSG_LEN(2 * sizeof(int)) ? 2 * sizeof(int)
-								     : sizeof(int));
+	take_control(&msg, ret);
 	return msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EBADMSG : n;
+}
+
+/* They go to somebody's terminal. */
+static bool is_text(const char words[WHY_MAX])
+{
+	for (size_t i = 0; i < WHY_MAX; i++) {
+		if (!words[i])
+			return true;
+		if (words[i] < ' ' || words[i] > '~')
+			return false;
+	}
+	return false;
 }
 
 static const char *use_reply(const char *data, ssize_t n, const struct offer_proof *own,
@@ -283,8 +316,7 @@ static const char *use_reply(const char *data, ssize_t n, const struct offer_pro
 		if (reply.magic != MAGIC || reply.pid != 0)
 			return "the pool may not look into this process";
 		memcpy(why, reply.why, WHY_MAX);
-		why[WHY_MAX - 1] = '\0';
-		return why;
+		return is_text(why) ? why : "the pool's answer is not to be understood";
 	}
 	ret->mould = mould_read(data + sizeof(reply), (size_t)n - sizeof(reply), mounts_fd);
 	if (ret->mould)
@@ -293,38 +325,73 @@ static const char *use_reply(const char *data, ssize_t n, const struct offer_pro
 	return ret->plan ? NULL : "the pool's answer is not to be understood";
 }
 
+/* Is the pool what this process is, as far as one can see it of another? */
+static const char *check_pool(pid_t pid)
+{
+	struct caller_state *own;
+	const char *why = NULL;
+
+	if (caller_state_read(0, &own) < 0)
+		return "out of memory";
+	if (!caller_state_is_unfiltered(own) || !caller_state_is_like(own, pid))
+		why = "this process differs from the pool's";
+	free(own);
+	return why;
+}
+
+/* Sends the request and takes the answer, which is used if it is the pool's. */
+static const char *exchange(int socket_fd, pid_t pid, const struct request *request,
+			    const struct offer_proof *own, struct parked *ret,
+			    struct brought *brought, char words[WHY_MAX])
+{
+	/* The pool looks at its own after this: so no change is missed. */
+	int mounts_fd = mould_watch_mounts(), yes = 1;
+	char *data = malloc(REPLY_MAX);
+	const char *why = "the pool does not answer";
+	ssize_t n;
+
+	if (mounts_fd >= 0 && data &&
+	    setsockopt(socket_fd, SOL_SOCKET, SO_PASSCRED, &yes, sizeof(yes)) == 0 &&
+	    send(socket_fd, request, sizeof(*request), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+		    (ssize_t)sizeof(*request)) {
+		why = check_pool(pid); /* while it does the same */
+		n = why ? 0 : receive_reply(socket_fd, data, brought);
+		if (!why && n > 0 && (brought->pid != pid || !peer_lives(socket_fd)))
+			why = "another process answers for the pool";
+		if (!why) {
+			why = use_reply(data, n, own, mounts_fd, ret, words);
+			mounts_fd = -1;
+		}
+	}
+	if (mounts_fd >= 0)
+		close(mounts_fd);
+	free(data);
+	return why;
+}
+
 /* Asks for an init; NULL, or why there is none. */
 static const char *ask(struct cordon_launcher *l, int socket_fd, pid_t pid, int proof_fd,
 		       const struct offer_proof *own, struct parked *ret, char words[WHY_MAX])
 {
 	struct request request = { .magic = MAGIC, .proof_fd = own->fd };
-	int fds[2] = { -1, -1 }, mounts_fd;
-	char *data = malloc(REPLY_MAX);
+	struct brought brought = { .fds = { -1, -1 } };
 	const struct control_order adopt = { .type = CONTROL_ADOPT };
-	const char *why = "the pool does not answer";
-	ssize_t n;
+	const char *why;
 
-	if (!data)
-		return "out of memory";
-	if (read_proof(pid, proof_fd, request.proof) < 0 || !runs_our_program(pid)) {
-		free(data);
+	if (read_proof(pid, proof_fd, request.proof) < 0 || !runs_our_program(pid))
 		return "this process may not look into the pool's";
+	why = exchange(socket_fd, pid, &request, own, ret, &brought, words);
+	if (why) {
+		for (int i = 0; i < 2; i++)
+			if (brought.fds[i] >= 0)
+				close(brought.fds[i]);
+		return why;
 	}
-	/* The pool looks at its own after this: so no change is missed. */
-	mounts_fd = mould_watch_mounts();
-	if (mounts_fd >= 0 && send(socket_fd, &request, sizeof(request),
-				   MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(request)) {
-		n = receive_reply(socket_fd, data, fds);
-		why = use_reply(data, n, own, mounts_fd, ret, words);
-	} else if (mounts_fd >= 0) {
-		close(mounts_fd);
-	}
-	free(data);
-	ret->spawned.ctl_fd = fds[0];
-	ret->spawned.pid_fd = fds[1];
-	if (!why && (fds[1] < 0 || spawn_send(fds[0], &adopt, &l->self_fd, 1) < 0))
-		why = "the pool's init has ended";
-	return why;
+	ret->spawned.ctl_fd = brought.fds[0];
+	ret->spawned.pid_fd = brought.fds[1];
+	if (brought.fds[1] < 0 || spawn_send(brought.fds[0], &adopt, &l->self_fd, 1) < 0)
+		return "the pool's init has ended";
+	return NULL;
 }
 
 /* An init of another process's pool into @ret, which is PARKED_INIT; or why there is none, perhaps

@@ -395,7 +395,7 @@ int cordon_pool_new(struct cordon_launcher *launcher, const struct cordon_policy
 	if (!p)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	p->launcher = launcher;
-	p->n_filters = launcher->has_filters ? caller_filters() : 0;
+	p->n_filters = launcher->n_filters;
 	p->refs = 1;
 	p->proof.fd = p->epoll_fd = -1;
 	pthread_mutex_init(&p->lock, NULL);

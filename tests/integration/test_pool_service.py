@@ -402,6 +402,25 @@ def test_another_users_pool_is_out_of_reach(me, pool):
     assert pool.status()["warm"] == 0
 
 
+# A process that has a file locked and waits for its input to end.
+LOCKER = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
+
+
+def test_stop_ends_no_other_program(me, pool):
+    """Who may write to the directory above can make the place first, and give the pool's name to a file
+    that another program has locked."""
+    place(me).mkdir(mode=0o700, exist_ok=True)
+    os.chown(place(me), me.uid, me.gid)
+    other = me.popen(["/usr/bin/python3", "-c", LOCKER, place(me) / ".pool"], stdin=-1, stdout=-1)
+    assert other.stdout.readline() == b"\n"
+    done = cli(me, "stop")
+    assert done.returncode == 125 and b"is no pool" in done.stderr and done.stderr.count(b"\n") == 1, done
+    assert is_alive(other.pid)
+    other.communicate()
+    assert other.returncode == 0
+    pool.start()
+
+
 # --- hostile peers -------------------------------------------------------------------------------
 
 

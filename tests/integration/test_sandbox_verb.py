@@ -147,6 +147,16 @@ def test_what_is_in_use_stays(me, store):
     assert gc(me).startswith("removed s00000001 (") and names(store) == []
 
 
+def test_one_in_the_making_is_not_locked(me, store):
+    """Its maker makes the lock and takes it without waiting, before it writes anything else. Whoever only
+    looks would be in the way between the two."""
+    path = make(me, store, "s00000001", None)
+    assert listed(me)["s00000001"]["in_use"] is True
+    assert gc(me, "--older-than", "0s") == "nothing to remove\n" and path.exists()
+    old(path, 1)
+    assert listed(me)["s00000001"]["in_use"] is False and gc(me).startswith("removed s00000001 (")
+
+
 def test_one_that_was_half_removed(me, store):
     fresh, half = ".s0000000100000000", ".s0000000200000000"
     for name in (fresh, half):

@@ -6,6 +6,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -133,6 +134,12 @@ static int add_filter(void)
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) == 0 ? 0 : 1;
 }
 
+static int leave_network(void)
+{
+	/* An ordinary user needs a user namespace for it, which is another difference. */
+	return unshare(CLONE_NEWNET) == 0 ? 0 : IS_MISSING;
+}
+
 static int enter_landlock(void)
 {
 	const uint64_t executing = 1; /* no rule allows it, but nothing outside is executed */
@@ -178,6 +185,41 @@ static void test_changes(void)
 	/* All that changes is the filter, or the domain. */
 	CHECK_INT(in_child(new_privileges_end, add_filter), 0);
 	CHECK_INT(in_child(new_privileges_end, enter_landlock), 0);
+	/* The gateway of a run has the network of before. */
+	CHECK_INT(in_child(NULL, leave_network), 0);
+}
+
+/* Of a thread with a filter that only it has. */
+static void *start_filtered(void *unused)
+{
+	(void)unused;
+	return add_filter() == 0 ? start("namespaces", 1) : NULL;
+}
+
+/* 0: a thread with another filter, and as many, does not get it. The launcher has one, or none. */
+static int ask_filtered(bool is_filtered)
+{
+	void *run = NULL;
+	pthread_t thread;
+
+	if (new_privileges_end() != 0 || (is_filtered && add_filter() != 0) ||
+	    cordon_launcher_new(&launcher, NULL) < 0 ||
+	    pthread_create(&thread, NULL, start_filtered, NULL) != 0 ||
+	    pthread_join(thread, &run) != 0 || !run || !has_begun(run) || add_filter() != 0)
+		return 2;
+	return cordon_run_is_as_new(run) ? 5 : 0;
+}
+
+static void test_other_filters(void)
+{
+	for (int i = 0; i < 2; i++) {
+		int status = 0;
+		pid_t pid = fork();
+
+		if (pid == 0)
+			_exit(ask_filtered(i > 0));
+		CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	}
 }
 
 /* The run belongs to the parent. */
@@ -197,4 +239,4 @@ static void test_after_fork(void)
 	cordon_launcher_free(launcher);
 }
 
-TAP_MAIN(test_nothing_has_changed, test_changes, test_after_fork)
+TAP_MAIN(test_nothing_has_changed, test_changes, test_other_filters, test_after_fork)

@@ -588,9 +588,10 @@ static void *run_below_a_filter(void *pool)
 	return run(pool, "mkdir /tmp/x") == 0 ? pool : NULL;
 }
 
-/* Two threads with one filter each look the same, and are not. */
-static void test_filters_of_threads(void)
+/* Two threads with one filter each look the same, and are not. @first: all have one before. */
+static void try_filters_of_threads(bool first)
 {
+	static const struct sock_filter allow[] = { BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW) };
 	pid_t pid = fork();
 	int status = 0;
 
@@ -598,7 +599,8 @@ static void test_filters_of_threads(void)
 		pthread_t thread;
 		void *pool = NULL, *failed = &status;
 
-		if (cordon_launcher_new(&launcher, NULL) < 0 ||
+		if ((first && filter_thread(allow, 1)) ||
+		    cordon_launcher_new(&launcher, NULL) < 0 ||
 		    pthread_create(&thread, NULL, pool_below_a_filter, NULL) != 0 ||
 		    pthread_join(thread, &pool) != 0 || !pool)
 			_exit(1);
@@ -609,6 +611,12 @@ static void test_filters_of_threads(void)
 	}
 	CHECK(waitpid(pid, &status, 0) == pid);
 	CHECK_INT(WEXITSTATUS(status), 0);
+}
+
+static void test_filters_of_threads(void)
+{
+	try_filters_of_threads(false);
+	try_filters_of_threads(true);
 }
 
 static void *change_umask(void *stop)
