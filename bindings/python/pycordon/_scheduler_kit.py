@@ -27,7 +27,8 @@ KITS_MAX = 16
 WORDS_MAX = 100
 WORD_MAX = 200
 _INSTALLERS = 2  # sets that are installed at the same time
-_NAME = re.compile(r"(npm:)?(@?[A-Za-z0-9][A-Za-z0-9._/-]*|@[A-Za-z0-9._/-]+)")
+# With what may come after it: words lose their blanks on the way to pip, so "a b" would be a package "ab".
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)[ \t]*(?![^\[(<>=!~;])")
 
 
 class Gate:
@@ -81,13 +82,11 @@ class Gate:
 
 def name_of(word: str) -> str:
     """The name of a package in a requirement, as the indexes compare names."""
+    if word.startswith("npm:"):
+        at = word.find("@", len("npm:@"))
+        return (word if at < 0 else word[:at]).lower()
     found = _NAME.match(word)
-    if found is None:
-        return ""
-    if found[1]:
-        name = found[2]
-        return "npm:" + name.lower()
-    return re.sub(r"[-_.]+", "-", found[2]).lower()
+    return "" if found is None else re.sub(r"[-_.]+", "-", found[1]).lower()
 
 
 def package_words(packages: Sequence[str], allowed: Optional[Set[str]]) -> Tuple[str, ...]:
@@ -202,7 +201,11 @@ class Kits:
         task = self._kits.get(words)
         if task is None:
             await self._make_room()
-            task = self._kits.setdefault(words, asyncio.ensure_future(self._make(words)))
+            if self._is_stopped:
+                raise ClosedError("the scheduler is closed")
+            task = self._kits.get(words)  # another one may have begun meanwhile
+        if task is None:
+            task = self._kits[words] = asyncio.ensure_future(self._make(words))
         self._kits.move_to_end(words)
         await asyncio.wait([task])
         if self._is_stopped or task.cancelled():
