@@ -326,6 +326,31 @@ def test_a_set_of_packages_is_made_once_while_others_are_let_go(index, monkeypat
     with_scheduler(work)
 
 
+def test_sets_of_packages_that_wait_are_bounded(index, monkeypatch):
+    """Each has sandboxes that wait for it, and a run could ask for another set than all others."""
+    monkeypatch.setattr(pycordon._scheduler_kit, "KITS_MAX", 2)
+    there, build = [], pycordon._scheduler_kit.Kits._build
+    monkeypatch.setattr(
+        pycordon._scheduler_kit.Kits, "_build", lambda self, words: (there.append(len(self._kits)), build(self, words))[1]
+    )
+    names = ("one", "two", "three")
+    for name in names:
+        index.add(wheel(name))
+
+    async def work(scheduler):
+        first = [scheduler.run(f"import {name}", packages=[name]) for name in names]
+        again = [scheduler.run(f"import {name}", packages=[name]) for name in names]
+        assert all(one.ok for one in await asyncio.gather(*first, *again))
+        assert max(there) <= 2 and len(scheduler._kits._kits) <= 2 and not scheduler._kits._users
+        waiting = [asyncio.ensure_future(scheduler.run(f"import {name}", packages=[name])) for name in names]
+        await asyncio.sleep(0)
+        await scheduler.close()
+        for error in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(error, pycordon.ClosedError)
+
+    with_scheduler(work, max_concurrency=1, max_sessions=0)
+
+
 @pytest.mark.parametrize("more", [{"policy": {}}, {"timeout": 9}, {"allow_overrides": True}, {"workdir": "/"}])
 def test_no_other_arguments(more):
     async def work(scheduler):
