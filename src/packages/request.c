@@ -93,6 +93,8 @@ static char *normal_requirement(struct arena *arena, const char *spec)
 /* What a requirement cannot have, wherever it was written; NULL = nothing of that. */
 static const char *why_no_requirement(const char *spec)
 {
+	size_t name, blank;
+
 	for (const char *c = spec; *c; c++) {
 		if (*c < ' ' || *c > '~')
 			return "it has a character that is not printable ASCII";
@@ -105,6 +107,11 @@ static const char *why_no_requirement(const char *spec)
 		return "paths and URLs are not taken";
 	if (strchr(spec, '\\') || strstr(spec, "${"))
 		return "'\\' and '${' are not taken";
+	/* normal_requirement() would make one name of two. */
+	name = strspn(spec, LOWER UPPER "-_.");
+	blank = strspn(spec + name, " ");
+	if (blank > 0 && spec[name + blank] && !strchr("[(<>=!~;", spec[name + blank]))
+		return "it is more than one name";
 	return NULL;
 }
 

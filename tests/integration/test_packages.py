@@ -169,7 +169,7 @@ INJECTIONS = [
 @pytest.mark.parametrize("spec", [
     "-r", "--index-url=http://x", "./one", "/tmp/one", "one @ http://127.0.0.1/one.whl", "git+https://x/y", "",
     "npm:", "npm:../one", "npm:one@file:../x", "npm:one@http://x/y", "npm:@one", "npm:-g", "one\n--pre",
-    "npm:one@.", "npm:one@..", "npm:one@ .x", "npm:one@x.tgz", *INJECTIONS,
+    "npm:one@.", "npm:one@..", "npm:one@ .x", "npm:one@x.tgz", "one two", "one _two==1.0", *INJECTIONS,
 ])  # fmt: skip
 def test_only_names_are_taken(me, use, spec):
     done = use(["--with", spec], python("1"))

@@ -105,6 +105,18 @@ def test_output_that_nobody_reads_is_bounded(sandbox, monkeypatch):
     assert sandbox.commands.run("head -c 100 /dev/zero", retain_output=False).stdout is None
 
 
+def test_a_writer_that_does_not_stop(sandbox):
+    """What a command has started may write for ever, and faster than it is read."""
+    running = sandbox._box.start("read x; exit 3", None, None, None, True, None)
+    zeros = os.open("/dev/zero", os.O_RDONLY)
+    for fd in running.readers:
+        os.dup2(zeros, fd, inheritable=False)
+    os.close(zeros)
+    running.close_stdin()
+    until(lambda: running.is_done, "the thread of the sandbox reads for ever")
+    assert running.result.returncode == 3 and sandbox.commands.run("echo on").stdout == "on\n"
+
+
 def test_ten_at_once(sandbox):
     with concurrent.futures.ThreadPoolExecutor(10) as threads:
         got = threads.map(lambda n: sandbox.commands.run(f"sleep 0.0{9 - n}; echo {n}").stdout, range(10))
@@ -399,6 +411,24 @@ def test_asynchronous_commands():
 
         with pytest.raises(KeyError):
             await sandbox.commands.run("echo x; sleep 60", on_stdout=fail)
+
+    in_loop(work)
+
+
+def test_input_that_is_not_read_does_not_stop_the_loop(monkeypatch):
+    monkeypatch.setattr(e2b._running, "_STDIN_SECONDS", ceiling(5))
+
+    async def work(sandbox):
+        handle = await sandbox.commands.run("sleep 60", background=True, stdin=True)
+        sending = asyncio.ensure_future(handle.send_stdin(bytes(1 << 20)))
+        while not handle._running._stdin_lock.locked():
+            await asyncio.sleep(0.01)
+        closing = [
+            asyncio.ensure_future(one) for one in (handle.close_stdin(), sandbox.commands.close_stdin(handle.pid))
+        ]
+        await asyncio.sleep(0.05)
+        assert not any(task.done() for task in (sending, *closing)) and await handle.kill()
+        await asyncio.gather(sending, *closing, return_exceptions=True)
 
     in_loop(work)
 

@@ -198,6 +198,17 @@ def test_what_cannot_be_forked(python):
             assert fork.execute("kept").text == "1", name
 
 
+def test_what_is_needed_for_it_could_not_be_taken(python):
+    """Once that has failed, the next request brings it again."""
+    limit = "import resource; old = resource.getrlimit(resource.RLIMIT_FSIZE); resource.setrlimit(resource.RLIMIT_FSIZE, (100, old[1]))"
+    assert python.execute(f"kept = 7; {limit}").ok
+    with pytest.raises(StateError, match="too large"):
+        python.fork()
+    assert python.execute("resource.setrlimit(resource.RLIMIT_FSIZE, old); kept").text == "7"
+    with python.fork() as fork:
+        assert fork.execute("kept").text == python.execute("kept").text == "7"
+
+
 def test_what_can_never_be_forked(place, tmp_path):
     landlock = Interpreter("python", isolation="landlock", best_effort=["memory", "disk", "procs"])
     for made in (Interpreter("bash"), Interpreter("python", persist=False), landlock):

@@ -13,7 +13,7 @@ import time
 import pytest
 
 import pycordon
-from pycordon import Interpreter, SetupError, StateError, _image, _interpreter
+from pycordon import Interpreter, SetupError, StateError, _channel, _image, _interpreter
 from pylib import ceiling, until
 
 # Takes the driver's place at the next request for a fork. `say` writes to the host.
@@ -66,6 +66,26 @@ def test_an_image_that_is_none(python, name, left):
     fork.close()
     assert python.execute("kept").text == "7"
     assert len(left()) <= 2
+
+
+def test_an_image_comes_in_pieces(monkeypatch):
+    """However fast it is sent: an event loop must get to its other tasks."""
+    monkeypatch.setattr(_channel, "_IMAGE_CHUNK", 1000)
+    ours, theirs = socket.socketpair()
+    image, channel = _image.Image(), _channel.Channel(ours.fileno(), 1 << 20)
+    channel.expect_image(image, 1 << 20)
+    theirs.sendall(b't {"type":"image","parts":[50000]}\n')
+    assert [message.type for message in channel.receive()] == ["image"]
+    theirs.sendall(b"x" * 50000 + b't {"type":"value","kind":"none","parts":[]}\n')
+    sizes, found = [], []
+    while not found:
+        found = channel.receive()
+        sizes.append(image.size)
+    assert sizes == [16000, 32000, 48000, 50000] and os.pread(image.fd, 60000, 0) == b"x" * 50000
+    channel.close()
+    image.close()
+    ours.close()
+    theirs.close()
 
 
 BROKEN = {

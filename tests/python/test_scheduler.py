@@ -308,6 +308,49 @@ def test_sets_of_packages_that_nobody_uses_are_let_go(index, monkeypatch):
     with_scheduler(work)
 
 
+def test_a_set_of_packages_is_made_once_while_others_are_let_go(index, monkeypatch):
+    monkeypatch.setattr(pycordon._scheduler_kit, "KITS_MAX", 2)
+    made, build = [], pycordon._scheduler_kit.Kits._build
+    monkeypatch.setattr(
+        pycordon._scheduler_kit.Kits, "_build", lambda self, words: (made.append(words), build(self, words))[1]
+    )
+    for name in ("one", "two"):
+        index.add(wheel(name))
+
+    async def work(scheduler):
+        assert (await scheduler.run("import one", packages=["one"])).ok
+        done = await asyncio.gather(*(scheduler.run("import two", packages=["two"]) for _ in range(3)))
+        assert [one.ok for one in done] == [True] * 3
+        assert made == [(), ("one",), ("two",)]
+
+    with_scheduler(work)
+
+
+def test_sets_of_packages_that_wait_are_bounded(index, monkeypatch):
+    """Each has sandboxes that wait for it, and a run could ask for another set than all others."""
+    monkeypatch.setattr(pycordon._scheduler_kit, "KITS_MAX", 2)
+    there, build = [], pycordon._scheduler_kit.Kits._build
+    monkeypatch.setattr(
+        pycordon._scheduler_kit.Kits, "_build", lambda self, words: (there.append(len(self._kits)), build(self, words))[1]
+    )
+    names = ("one", "two", "three")
+    for name in names:
+        index.add(wheel(name))
+
+    async def work(scheduler):
+        first = [scheduler.run(f"import {name}", packages=[name]) for name in names]
+        again = [scheduler.run(f"import {name}", packages=[name]) for name in names]
+        assert all(one.ok for one in await asyncio.gather(*first, *again))
+        assert max(there) <= 2 and len(scheduler._kits._kits) <= 2 and not scheduler._kits._users
+        waiting = [asyncio.ensure_future(scheduler.run(f"import {name}", packages=[name])) for name in names]
+        await asyncio.sleep(0)
+        await scheduler.close()
+        for error in await asyncio.gather(*waiting, return_exceptions=True):
+            assert isinstance(error, pycordon.ClosedError)
+
+    with_scheduler(work, max_concurrency=1, max_sessions=0)
+
+
 @pytest.mark.parametrize("more", [{"policy": {}}, {"timeout": 9}, {"allow_overrides": True}, {"workdir": "/"}])
 def test_no_other_arguments(more):
     async def work(scheduler):
@@ -417,6 +460,23 @@ def test_sessions_are_bounded_and_end_with_the_scheduler(left):
     run(work())
 
 
+def test_closing_a_session_that_begins(left):
+    async def work(scheduler):
+        session, take = scheduler.session(), scheduler._kits.take
+
+        async def take_and_close(words):
+            kit = await take(words)
+            await session.close()
+            return kit
+
+        scheduler._kits.take = take_and_close
+        with pytest.raises(pycordon.ClosedError):
+            await session.start()
+        assert not scheduler._boxes and not scheduler._kits._users and left() == []
+
+    with_scheduler(work)
+
+
 def test_cancelling_keeps_the_session():
     async def work(scheduler):
         async with scheduler.session() as session:
@@ -499,7 +559,10 @@ def test_packages_of_all_runs_and_of_npm(index):
         assert (await scheduler.run("import one")).ok
         done = await scheduler.run("console.log(require('left'))", "javascript", packages=["npm:left"])
         assert done.stdout == "left 1.0.0\n", done.stderr
-        for words in (["two"], ["one-more"], ["npm:one"], ["@x/one"], ["npm:left-more"], ["onetwo"]):
+        for words in (
+            ["two"], ["one-more"], ["npm:one"], ["@x/one"], ["npm:left-more"], ["onetwo"],
+            ["one two"], ["one _two==1.0"], ["npm:left~two"],  # pip's words lose their blanks
+        ):  # fmt: skip
             with pytest.raises(pycordon.PolicyError, match="allowed"):
                 await scheduler.run("1", packages=words)
 

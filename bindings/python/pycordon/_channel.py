@@ -27,6 +27,7 @@ HEAD_MAX = 1 << 16  # bytes of a message's first line
 PARTS_MAX = 64
 _CHUNK = 1 << 18
 _IMAGE_CHUNK = 1 << 20
+_IMAGE_CHUNKS = 16  # at once: an event loop has other things to do. More than a socket holds.
 _FIELDS: Dict[str, Dict[str, type]] = {
     "hello": {"version": str},
     "display": {"mimes": list},
@@ -175,11 +176,14 @@ class Channel:
         return True
 
     def receive(self) -> List[Message]:
-        """What has come. Reads no more than one message may have before it looks at that."""
+        """What has come. Reads no more than one message may have before it looks at that, and of an image
+        no more than a few pieces."""
         found: List[Message] = []
+        chunks = 0
         while not self.is_closed:
             if self._left > 0:
-                if not self._receive_image():
+                chunks += 1
+                if chunks > _IMAGE_CHUNKS or not self._receive_image():
                     break
                 continue
             try:

@@ -176,9 +176,7 @@ class InterpreterFront:
         task = self._new_task("freeze", FREEZE_SECONDS, {})
         task.image = Image()
         task.image_most = Image.most(engine.memory_bytes())
-        payload = b"" if live.can_freeze else freezer()
-        live.can_freeze = True
-        return task, payload
+        return task, b"" if live.can_freeze else freezer()
 
     def _frozen(self, live: Live, task: Task) -> Image:
         answer = task.answer
@@ -197,6 +195,7 @@ class InterpreterFront:
         if answer.type == "refused" or not task.has_image:
             why = _one_line(answer.parts[1]) if answer.type == "refused" else "it sent nothing"
             raise StateError(f"the interpreter cannot be forked: {why}")
+        live.can_freeze = True  # not before: it may have failed to take what it needs
         task.image.seal()
         live.image = task.image
         return task.image

@@ -117,7 +117,7 @@ class Scheduler:
         words = _arguments.words("packages", packages)
         self._allowed = None if allowed_packages is None else {name_of(w) for w in allowed_packages}
         env = _arguments.variables("env", env)
-        self._kits = Kits(policy, env, words, build_packages, self._room, parked, preload)
+        self._kits = Kits(policy, env, words, build_packages, self._room, parked, preload, self._most_sessions)
         self._gate: Optional[Gate] = None
         self._session_gate: Optional[Gate] = None
         self._boxes: Set[AsyncSandbox] = set()

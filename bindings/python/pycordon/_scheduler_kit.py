@@ -27,7 +27,8 @@ KITS_MAX = 16
 WORDS_MAX = 100
 WORD_MAX = 200
 _INSTALLERS = 2  # sets that are installed at the same time
-_NAME = re.compile(r"(npm:)?(@?[A-Za-z0-9][A-Za-z0-9._/-]*|@[A-Za-z0-9._/-]+)")
+# With what may come after it: words lose their blanks on the way to pip, so "a b" would be a package "ab".
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)[ \t]*(?![^\[(<>=!~;])")
 
 
 class Gate:
@@ -81,13 +82,11 @@ class Gate:
 
 def name_of(word: str) -> str:
     """The name of a package in a requirement, as the indexes compare names."""
+    if word.startswith("npm:"):
+        at = word.find("@", len("npm:@"))
+        return (word if at < 0 else word[:at]).lower()
     found = _NAME.match(word)
-    if found is None:
-        return ""
-    if found[1]:
-        name = found[2]
-        return "npm:" + name.lower()
-    return re.sub(r"[-_.]+", "-", found[2]).lower()
+    return "" if found is None else re.sub(r"[-_.]+", "-", found[1]).lower()
 
 
 def package_words(packages: Sequence[str], allowed: Optional[Set[str]]) -> Tuple[str, ...]:
@@ -141,7 +140,8 @@ class Kit:
 
 class Kits:
     """Makes kits, each once: who asks for one that is being made waits for it. The packages are
-    installed in a thread of this object's own."""
+    installed in a thread of this object's own. ``sessions``: how many kits are kept for a long time, at most;
+    who asks for more than these and KITS_MAX or one for each run that goes on waits for one to be free."""
 
     def __init__(
         self,
@@ -152,6 +152,7 @@ class Kits:
         workers: int,
         parked: Optional[int],
         preload: Union[str, Sequence[str], None],
+        sessions: int,
     ) -> None:
         self._policy = policy
         self._env = dict(env)
@@ -160,6 +161,8 @@ class Kits:
         self._pool: Dict[str, Any] = {"workers": workers, "parked": parked, "preload": preload}
         self._kits: "OrderedDict[Tuple[str, ...], asyncio.Task[Kit]]" = OrderedDict()
         self._users: Dict[Tuple[str, ...], int] = {}  # those who wait for it, too
+        self._most = max(KITS_MAX, workers) + sessions
+        self._freed: Optional[asyncio.Event] = None  # made late: it belongs to the loop that is running
         self._threads: Optional[ThreadPoolExecutor] = None
         self._is_stopped = False
 
@@ -201,8 +204,13 @@ class Kits:
     async def _get(self, words: Tuple[str, ...]) -> Kit:
         task = self._kits.get(words)
         if task is None:
-            await self._make_room()
-            task = self._kits.setdefault(words, asyncio.ensure_future(self._make(words)))
+            await self._make_room(words)
+            if self._is_stopped:
+                raise ClosedError("the scheduler is closed")
+            task = self._kits.get(words)  # another one may have begun meanwhile
+        if task is None:
+            task = self._kits[words] = asyncio.ensure_future(self._make(words))
+            task.add_done_callback(self._tell_freed)
         self._kits.move_to_end(words)
         await asyncio.wait([task])
         if self._is_stopped or task.cancelled():
@@ -219,8 +227,26 @@ class Kits:
         left = self._users.pop(words) - 1
         if left:
             self._users[words] = left
+        else:
+            self._tell_freed()
 
-    async def _make_room(self) -> None:
+    def _tell_freed(self, _: object = None) -> None:
+        if self._freed is not None:
+            self._freed.set()
+
+    async def _make_room(self, words: Tuple[str, ...]) -> None:
+        """Lets go of kits that nobody uses. If all are in use, waits for one: runs that have one go on
+        without us, so it comes."""
+        if self._freed is None:
+            self._freed = asyncio.Event()
+        while True:
+            self._freed.clear()  # before the look
+            await self._let_go()
+            if len(self._kits) < self._most or words in self._kits or self._is_stopped:
+                return
+            await self._freed.wait()
+
+    async def _let_go(self) -> None:
         old: List[Kit] = []
         for words, task in list(self._kits.items()):
             if len(self._kits) < KITS_MAX:
@@ -235,6 +261,7 @@ class Kits:
     async def close(self) -> None:
         """Ends what runs in their pools, and stops installations."""
         self._is_stopped = True
+        self._tell_freed()
         tasks = list(self._kits.values())
         self._kits.clear()
         for task in tasks:

@@ -107,6 +107,7 @@ class SchedulerSession:
                 raise ClosedError("the scheduler is closed")
         except BaseException:
             await self.close()
+            await asyncio.shield(stack.aclose())  # close() may have been called before the last of it was there
             raise
         return self
 

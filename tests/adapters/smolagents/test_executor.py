@@ -127,6 +127,20 @@ def image_code(data):
     )
 
 
+def test_hashes_that_are_all_the_same(executor):
+    """A set of so many takes the square of their number of steps: minutes of the agent's own process."""
+    usual = {n << 1 for n in range(20_000)}
+    assert executor("final_answer(set(range(0, 40_000, 2)))").output == usual
+    numbers = "[n * (2**61 - 1) for n in range(20_000)]"
+    for kind, data in (("set", numbers), ("frozenset", numbers), ("dict", f"[[n, 0] for n in {numbers}]")):
+        said = error_of(
+            executor,
+            "import cordon_values\ncordon_values.encode = lambda value: value\n"
+            f"final_answer({{'__type__': {kind!r}, 'data': {data}}})",
+        )
+        assert "the same hash" in said
+
+
 def test_images_are_png_and_have_a_size(executor):
     small, other, large = io.BytesIO(), io.BytesIO(), io.BytesIO()
     PIL.Image.new("RGB", (4, 4)).save(small, "PNG")

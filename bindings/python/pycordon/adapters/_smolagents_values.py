@@ -9,6 +9,7 @@ out of the sandbox can be a value, never code. decode() is for the host, too, wh
 from __future__ import annotations
 
 import base64
+import collections
 import dataclasses
 import datetime
 import decimal
@@ -22,6 +23,7 @@ from typing import Any, Callable, Dict, List
 DEPTH_MAX = 100
 PIXELS_MAX = 16 << 20  # of all images of one value
 DIGITS_MAX = 1000
+ALIKE_MAX = 100  # items of a set or a dict that have one hash
 _DTYPE = re.compile(r"(?:bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128))\Z")
 _PNG_MODES = ("1", "L", "LA", "I", "I;16", "P", "RGB", "RGBA")
 _TAG = "__type__"
@@ -93,10 +95,10 @@ class _Decoder:
     def __init__(self) -> None:
         self._pixels = 0
         self._known: Dict[str, Callable[[Any, int], Any]] = {
-            "dict": lambda data, depth: dict(self._list(pair, depth) for pair in data),
+            "dict": self._dict,
             "tuple": lambda data, depth: tuple(self._list(data, depth)),
-            "set": lambda data, depth: set(self._list(data, depth)),
-            "frozenset": lambda data, depth: frozenset(self._list(data, depth)),
+            "set": lambda data, depth: set(self._unalike(self._list(data, depth))),
+            "frozenset": lambda data, depth: frozenset(self._unalike(self._list(data, depth))),
             "bytes": lambda data, depth: base64.b64decode(data, validate=True),
             "complex": lambda data, depth: complex(*data),
             "datetime": lambda data, depth: datetime.datetime.fromisoformat(data),
@@ -114,6 +116,18 @@ class _Decoder:
         if not isinstance(items, list):
             raise TypeError("a list is missing")
         return [self.value(item, depth + 1) for item in items]
+
+    def _unalike(self, items: List[Any]) -> List[Any]:
+        """The items, if a set of them takes no longer than others: whoever chooses numbers chooses their
+        hashes, too, and n items with the same one take n * n steps."""
+        if max(collections.Counter(map(hash, items)).values(), default=0) > ALIKE_MAX:
+            raise ValueError(f"more than {ALIKE_MAX} items of a set or dict have the same hash")
+        return items
+
+    def _dict(self, data: Any, depth: int) -> Any:
+        pairs = [self._list(pair, depth) for pair in data]
+        self._unalike([pair[0] for pair in pairs])
+        return dict(pairs)
 
     def _image(self, data: str) -> Any:
         import PIL.Image

@@ -134,7 +134,7 @@ class AsyncCommandHandle:
 
     async def close_stdin(self, request_timeout: Optional[float] = None) -> None:
         """The end of its standard input."""
-        self._running.close_stdin()
+        await _thread(self._running.close_stdin)
 
 
 class AsyncCommands:
@@ -194,7 +194,7 @@ class AsyncCommands:
 
     async def close_stdin(self, pid: int, request_timeout: Optional[float] = None) -> None:
         """The end of a command's standard input."""
-        self._box.find(pid).close_stdin()
+        await _thread(self._box.find(pid).close_stdin)
 
 
 class AsyncFilesystem:

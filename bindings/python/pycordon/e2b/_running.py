@@ -26,6 +26,7 @@ OUTPUT_MAX = 16 << 20
 PIECES_MAX = 500_000
 _PIECE = 4096  # characters up to which pieces that nobody has seen become one
 _CHUNK = 1 << 16
+_IN_PIPE = 2 << 20  # bytes at most: the guest's pipe may be enlarged
 _STDIN_SECONDS = 60.0  # for a command to read what it is sent
 _STDIN_LOOK = 0.1  # seconds between two looks whether it has ended
 
@@ -108,8 +109,11 @@ class Running:
         """It is over, and everything that it wrote is in the pipes."""
         command, self.command = self.command, None  # it keeps descriptors open
         for fd in list(self.readers):
-            while _is_ready(fd, select.POLLIN, 0) and self.read(fd):
-                pass
+            # A read leaves something only if it took a whole chunk. What the command has started may write
+            # for ever.
+            for _ in range(_IN_PIPE // _CHUNK):
+                if not _is_ready(fd, select.POLLIN, 0) or not self.read(fd):
+                    break
             os.close(fd)
         self.readers = {}
         for name in self._decoders:
