@@ -367,6 +367,17 @@ def test_an_edit_has_to_be_clear(client, project):
     assert c.call("read_file", path="x").data["content"] == "c b c"
 
 
+def test_an_edit_makes_no_file_without_bounds(client, project):
+    c = client("--workspace", project)
+    c.call("write_file", path="x", content="a" * 1000)
+    for all_of_them, said in ((True, "too large"), (False, "1000 times")):
+        got = c.call("edit_file", path="x", old_text="a", new_text="b" * 300000, replace_all=all_of_them)
+        assert got.failed and said in got.text
+    assert c.call("read_file", path="x").data["content"] == "a" * 1000
+    assert not c.call("edit_file", path="x", old_text="a", new_text="b" * 10000, replace_all=True).failed
+    assert c.call("run_command", command="wc -c < x").data["stdout"] == "10000000\n"
+
+
 # --- workspaces ----------------------------------------------------------------------------------
 
 
@@ -413,6 +424,18 @@ def test_a_commit_needs_the_operators_leave(client, project):
     assert refused["added"] == "applied" and refused[".vscode/tasks.json"] == "refused"
     # It goes on, over the same workspace.
     assert c.call("read_file", path=".vscode/tasks.json").data["content"] == "evil\n"
+
+
+def test_only_some_look_at_the_changes_at_once(client, project):
+    c = client("--workspace", project)
+    c.call("run_command", command="echo 1 > new")
+    numbers = range(100, 120)
+    asks = [{"jsonrpc": "2.0", "id": n, "method": "tools/call", "params": {"name": "workspace_diff"}} for n in numbers]
+    c.raw(b"".join(json.dumps(ask).encode() + b"\n" for ask in asks))
+    results = [c.result(n) for n in numbers]
+    assert sum(not got.failed and "+1" in got.text for got in results) == 4
+    assert sum(got.failed and "already" in got.text for got in results) == 16
+    assert not c.call("workspace_diff").failed
 
 
 def test_direct_writes_through(client, project):

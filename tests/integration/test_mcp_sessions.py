@@ -200,6 +200,30 @@ def test_code_can_lie_about_its_own_result_only(client):
     assert session[0].ask("ping")["result"] == {}
 
 
+def test_names_of_forms_are_not_given_twice(client):
+    c = client()
+    session = (c, c.call("create_session").data["session"])
+    twice = FIND + "import gc\ntoken = [o.token for o in gc.get_objects() if type(o).__name__ == 'State'][0]\n"
+    twice += "os.write(channel, token + b' {\"type\":\"display\",\"mimes\":[\"a/b\",\"a/b\"],\"parts\":[1,1]}\\nxy')"
+    got = execute(session, twice)
+    assert got.data["ended"] and "not understood" in got.text
+
+
+def test_the_server_listens_while_others_in_a_session_write_for_ever(client):
+    c = client()
+    session = (c, c.call("create_session").data["session"])
+    execute(session, "x = 0")
+    floods = [c.start("run_command", command="yes", timeout=20, session=session[1]) for _ in range(20)]
+    c.call("list_files", path="/", session=session[1])
+    for n in range(5):
+        assert execute(session, "x += 1; x").data["result"] == {"text/plain": str(n + 1)}
+        assert c.ask("ping")["result"] == {}
+    assert not [message for message in c.others if message.get("id") in floods]
+    for number in floods:
+        c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+    assert c.call("run_command", command="echo done", session=session[1]).data["stdout"] == "done\n"
+
+
 def test_floods_are_bounded(client):
     c = client()
     session = (c, c.call("create_session").data["session"])

@@ -125,6 +125,65 @@ def test_other_clients_configurations(me):
     assert me.outside([me.cordon, "mcp", "--wrap-config", "/nowhere"]).returncode == 125
 
 
+def wrap_config(me, config, *more):
+    path = me.write(me.work / "c.json", json.dumps(config))
+    done = me.outside([me.cordon, "mcp", "--wrap-config", path, "-y", *more])
+    return done.returncode, done.stderr.decode(), json.loads(path.read_text())
+
+
+def is_wrapped(me, server):
+    words = server["command"] if isinstance(server["command"], list) else [server["command"], *server["args"]]
+    return words[:3] == [me.cordon, "mcp", "--wrap"]
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"command": "evil", "args": ["--wrap"]},
+        {"command": "./cordon", "args": ["mcp", "--wrap", "--", "x"]},
+        {"command": "cordon", "args": ["mcp", "--wrap"], "env": {"PATH": "."}},
+        {"command": ["evil", "mcp", "--wrap"]},
+    ],
+)
+def test_a_server_that_only_says_it_is_wrapped_is_not_believed(me, server):
+    status, _, got = wrap_config(me, {"mcpServers": {"a": server}})
+    assert status == 0 and is_wrapped(me, got["mcpServers"]["a"])
+
+
+def test_servers_are_wrapped_wherever_the_file_has_them(me):
+    one = {"command": "x", "args": []}
+    status, _, got = wrap_config(me, {"mcpServers": {"a": one}, "servers": {"b": one}, "projects": {"/p": {"mcpServers": {"c": one}}}})
+    found = [got["mcpServers"]["a"], got["servers"]["b"], got["projects"]["/p"]["mcpServers"]["c"]]
+    assert status == 0 and all(is_wrapped(me, server) for server in found)
+    # A server that is called as VS Code calls its map.
+    local = {"type": "local", "command": ["x"]}
+    status, _, got = wrap_config(me, {"mcp": {"servers": local, "a": local}})
+    assert status == 0 and is_wrapped(me, got["mcp"]["servers"]) and is_wrapped(me, got["mcp"]["a"])
+    assert wrap_config(me, {"mcpServers": [one]})[0] == 125
+
+
+@pytest.mark.parametrize("more", [{"env": {"LD_PRELOAD": "./evil.so"}}, {"environment": {"XDG_STATE_HOME": "/x"}}, {"envFile": "x"}])
+@pytest.mark.parametrize("command", ["x", ["x"], "cordon"])
+def test_a_configuration_cannot_change_what_cordon_does(me, command, more):
+    config = {"mcpServers": {"good": {"command": "x"}, "evil": {"command": command, "args": ["mcp", "--wrap"], **more}}}
+    status, said, got = wrap_config(me, config)
+    assert status == 125 and "outside of the sandbox" in said and "'evil'" in said and got == config
+
+
+def test_a_configuration_keeps_its_owner_and_has_to_be_a_file(me):
+    path = me.write(me.work / "c.json", json.dumps({"mcpServers": {"a": {"command": "x"}}}))
+    if me.uid == 0:
+        os.chown(path, 12345, 12346)
+    before = path.stat()
+    assert me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"]).returncode == 0
+    after = path.stat()
+    assert (before.st_uid, before.st_gid, before.st_mode) == (after.st_uid, after.st_gid, after.st_mode)
+    assert before.st_ino != after.st_ino
+    os.mkfifo(me.work / "fifo")
+    done = me.outside([me.cordon, "mcp", "--wrap-config", me.work / "fifo"], timeout=20)
+    assert done.returncode == 125 and "no ordinary file" in done.stderr.decode()
+
+
 @pytest.mark.parametrize("name", ["claude", "cursor", "vscode", "codex", "opencode"])
 def test_printed_configurations_start_the_server(client, me, project, name):
     done = me.outside([me.cordon, "mcp", "--print-config", name, "--workspace", "../project", "-t", "9s"])
@@ -151,6 +210,8 @@ def test_selftest(me, project):
     assert os.listdir(project) == ["file.txt"]
     done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", "/nowhere"])
     assert done.returncode == 125 and b"FAILED" in done.stdout
+    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", me.home])
+    assert done.returncode == 125 and b"FAILED  a command: " in done.stdout and b"XDG_STATE_HOME" in done.stdout
 
 
 @pytest.mark.parametrize(

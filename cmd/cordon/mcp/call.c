@@ -145,13 +145,18 @@ void call_job(struct call *call, void (*then)(struct call *call))
 	start_job(call);
 }
 
+int call_may_answer(const struct call *call)
+{
+	return client_queued(call->server) < MCP_QUEUE_MAX;
+}
+
 int call_waits(struct call *call, struct pollfd *fds)
 {
 	int n = 0;
 
 	if (call->job.state == JOB_RUNS && call->job.run)
 		fds[n++] = (struct pollfd){ .fd = cordon_run_fd(call->job.run), .events = POLLIN };
-	if (call->helper.fd >= 0)
+	if (call->helper.fd >= 0 && call_may_answer(call))
 		fds[n++] = (struct pollfd){ .fd = call->helper.fd, .events = POLLIN };
 	return n;
 }
@@ -231,7 +236,7 @@ static int is_ready(int fd, const struct pollfd *fds, int n)
 static void step_job(struct call *call, const struct pollfd *fds, int n)
 {
 	job_look(&call->job, call->job.run && is_ready(cordon_run_fd(call->job.run), fds, n));
-	if (call->job.state == JOB_DONE)
+	if (call->job.state == JOB_DONE && call_may_answer(call))
 		call->then(call);
 }
 
@@ -247,9 +252,9 @@ void call_step(struct call *call, const struct pollfd *fds, int n)
 		start_job(call);
 	else if (call->interp)
 		execute_step(call);
-	else if (call->job.state == JOB_RUNS)
+	else if (call->job.state != JOB_NONE)
 		step_job(call, fds, n);
-	else if (call->helper.pid && is_ready(call->helper.fd, fds, n) &&
+	else if (call->helper.pid && is_ready(call->helper.fd, fds, n) && call_may_answer(call) &&
 		 helper_read(&call->helper) == 1)
 		call->then(call);
 	if (call->state == CALL_RUNS && call->token[0])

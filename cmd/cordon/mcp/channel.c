@@ -51,7 +51,7 @@ static int take_sizes(const struct json_value *parts, struct channel_message *m)
 	return m->data_len > CHANNEL_DATA_MAX ? -1 : 0;
 }
 
-/* Names such as "text/html": they go to the client as they are. */
+/* Names such as "text/html": they go to the client as they are, as keys of an object. */
 static int is_mime(const char *text)
 {
 	size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
@@ -67,6 +67,9 @@ static int take_mimes(const struct json_value *mimes, struct channel_message *m)
 	for (const struct json_value *v = mimes->first; v; v = v->next) {
 		if (v->type != JSON_STRING || !is_mime(v->text))
 			return -1;
+		for (unsigned k = 0; k < m->n_mimes; k++)
+			if (!strcmp(m->mimes[k], v->text))
+				return -1;
 		memcpy(m->mimes[m->n_mimes++], v->text, strlen(v->text) + 1);
 	}
 	return 0;

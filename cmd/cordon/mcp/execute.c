@@ -234,7 +234,7 @@ void execute_step(struct call *call)
 	struct box *box = call->session->box;
 
 	if (i->call == call) {
-		if (i->is_done)
+		if (i->is_done && call_may_answer(call))
 			finish(call);
 		return;
 	}

@@ -10,6 +10,8 @@
 
 #define READ_DEFAULT 65536 /* what a model reads costs */
 #define LIST_MAX 2000	   /* entries */
+#define EDITED_MAX                                                                                 \
+	RPC_LINE_MAX /* bytes of a file after an edit: as many as can be written at once */
 
 static const char *path_of(const struct call *call)
 {
@@ -198,28 +200,52 @@ static void edit_written(struct call *call)
 	strbuf_done(&none);
 }
 
-/* @data with each @before as @after; returns how many there were. */
+/* @data with each @before as @after, unless @ret is NULL; returns how many there are. */
 static uint64_t replace(const struct strbuf *data, const char *before, const char *after,
 			struct strbuf *ret)
 {
-	size_t len = strlen(before), at = 0;
+	size_t len = strlen(before), after_len = strlen(after), at = 0;
 	const char *found;
 	uint64_t n = 0;
 
 	while (at < data->len && (found = memmem(data->data + at, data->len - at, before, len))) {
-		strbuf_add(ret, data->data + at, (size_t)(found - data->data) - at);
-		strbuf_puts(ret, after);
-		at = (size_t)(found - data->data) + len;
+		size_t next = (size_t)(found - data->data);
+
+		if (ret) {
+			strbuf_add(ret, data->data + at, next - at);
+			strbuf_add(ret, after, after_len);
+		}
+		at = next + len;
 		n++;
 	}
-	strbuf_add(ret, data->data + at, data->len - at);
+	if (ret)
+		strbuf_add(ret, data->data + at, data->len - at);
 	return n;
+}
+
+/* Few bytes of a call can make very many of a file. Neither factor is above 2^24. */
+static int is_too_long(const struct strbuf *data, const char *before, const char *after, uint64_t n)
+{
+	return data->len - n * strlen(before) + n * strlen(after) > EDITED_MAX;
+}
+
+static void write_edited(struct call *call, const struct strbuf *data, const char *before,
+			 const char *after)
+{
+	struct cordon_files_request q = { .op = CORDON_FILES_WRITE };
+	struct strbuf edited = STRBUF_INIT;
+
+	(void)replace(data, before, after, &edited);
+	if (edited.failed)
+		answer_refuse(call, "out of memory");
+	else
+		(void)files_request(call, &q, path_of(call), edited.data, edited.len, edit_written);
+	strbuf_done(&edited);
 }
 
 static void edit_read(struct call *call)
 {
-	struct cordon_files_request q = { .op = CORDON_FILES_WRITE };
-	struct strbuf data = STRBUF_INIT, edited = STRBUF_INIT;
+	struct strbuf data = STRBUF_INIT;
 	const char *before = json_get(call->args, "old_text")->text;
 	const char *after = json_get(call->args, "new_text")->text;
 	unsigned flags;
@@ -228,7 +254,7 @@ static void edit_read(struct call *call)
 	if (files_answer(call, path_of(call), &data, &flags) < 0 ||
 	    args_bool(call, "replace_all", &all) < 0)
 		goto done;
-	call->number = replace(&data, before, after, &edited);
+	call->number = replace(&data, before, after, NULL);
 	if (flags & CORDON_FILES_MORE)
 		answer_refuse(call, "the file is too large to be edited: more than %zu bytes",
 			      FILES_DATA_MAX);
@@ -239,11 +265,13 @@ static void edit_read(struct call *call)
 			      "'old_text' occurs %" PRIu64
 			      " times: give more of what is around it, or replace_all",
 			      call->number);
+	else if (is_too_long(&data, before, after, call->number))
+		answer_refuse(call, "the file would become too large: more than %zu bytes",
+			      EDITED_MAX);
 	else
-		(void)files_request(call, &q, path_of(call), edited.data, edited.len, edit_written);
+		write_edited(call, &data, before, after);
 done:
 	strbuf_done(&data);
-	strbuf_done(&edited);
 }
 
 void tool_edit_file(struct call *call)

@@ -29,6 +29,8 @@
 #define CLOSE_MS 1000 /* for a process to end after it has closed the channel */
 #define IN_PIPES ((size_t)2 << 20)
 #define OUTPUT_MAX ((size_t)256 << 10) /* of each stream and piece of code */
+#define DRAIN_ROUNDS 32 /* more than full pipes need; others in the sandbox may write for ever */
+#define TALK_ROUNDS 16	/* pieces taken off a channel before others have their turn */
 
 const char *const language_names[LANGUAGE_MAX] = { "python", "javascript", "bash" };
 
@@ -214,7 +216,7 @@ static void drain(struct interp *i, struct box *box)
 	struct pollfd p = { .fd = cordon_session_fd(box->session), .events = POLLIN };
 	size_t total = 0;
 
-	while (total < 2 * IN_PIPES && !box->is_over) {
+	for (int k = 0; k < DRAIN_ROUNDS && total < 2 * IN_PIPES && !box->is_over; k++) {
 		total += read_output(i);
 		if (poll(&p, 1, 0) <= 0)
 			return;
@@ -224,19 +226,22 @@ static void drain(struct interp *i, struct box *box)
 
 static void take_display(struct interp *i, const struct channel_message *m, const char *data)
 {
-	struct display *grown, *d;
+	size_t n = i->n_displays;
+	struct display *d;
 
 	i->shown_bytes += m->data_len + m->n_mimes * CHANNEL_MIME_MAX;
 	if (i->shown_bytes > CHANNEL_DATA_MAX || i->n_displays >= DISPLAYS_MAX) {
 		interp_kill(i, "too much was displayed");
 		return;
 	}
-	grown = realloc(i->displays, (i->n_displays + 1) * sizeof(*grown));
-	if (!grown) {
-		interp_kill(i, "out of memory");
-		return;
+	if ((n & (n - 1)) == 0) { /* full: the room is a power of two */
+		d = realloc(i->displays, (n ? 2 * n : 1) * sizeof(*d));
+		if (!d) {
+			interp_kill(i, "out of memory");
+			return;
+		}
+		i->displays = d;
 	}
-	i->displays = grown;
 	d = &i->displays[i->n_displays++];
 	d->n = m->n_parts;
 	memcpy(d->sizes, m->sizes, sizeof(d->sizes));
@@ -343,20 +348,22 @@ static void talk(struct interp *i, struct box *box)
 	}
 	/* Never recvmsg(): descriptors that the guest sends are dropped. No more than a message
 	 * may have is kept before it is looked at. */
-	while (i->state != INTERP_DIES && (n = recv(i->fd, buffer, sizeof(buffer), 0)) != 0) {
+	for (int k = 0; k < TALK_ROUNDS && i->state != INTERP_DIES; k++) {
+		n = recv(i->fd, buffer, sizeof(buffer), 0);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return;
+		if (n == 0) {
+			/* Its end is on its way, and says more. */
+			i->is_closed = 1;
+			i->kill_at_ms = mcp_now_ms() + CLOSE_MS;
+			return;
+		}
 		strbuf_add(&i->from, buffer, (size_t)n);
 		if (i->from.failed)
 			interp_kill(i, "out of memory");
 		take_messages(i, box);
-	}
-	if (i->state != INTERP_DIES && !i->is_closed) {
-		/* Its end is on its way, and says more. */
-		i->is_closed = 1;
-		i->kill_at_ms = mcp_now_ms() + CLOSE_MS;
 	}
 }
 

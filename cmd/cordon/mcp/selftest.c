@@ -36,6 +36,7 @@ struct probe {
 	struct strbuf in;
 	struct arena arena; /* of the last answer */
 	const struct json_value *result;
+	const char *why; /* the last call was an error */
 };
 
 static int start_server(struct probe *p, const struct words *words, struct cordon_error *err)
@@ -100,6 +101,7 @@ static int ask(struct probe *p, const char *method, const char *params)
 	arena_done(&p->arena);
 	p->arena = (struct arena)ARENA_INIT;
 	p->result = NULL;
+	p->why = NULL;
 	strbuf_printf(&sb, "{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"%s\",\"params\":{%s}}\n",
 		      ++p->number, method, params);
 	r = sb.failed ? -1 : write_full(p->to, sb.data, sb.len);
@@ -112,16 +114,31 @@ static int ask(struct probe *p, const char *method, const char *params)
 	return p->result && p->result->type == JSON_OBJECT ? 0 : -1;
 }
 
+/* What a call that is an error says. */
+static const char *why_of(const struct json_value *result)
+{
+	const struct json_value *failed = json_get(result, "isError");
+	const struct json_value *content = json_get(result, "content"), *text = NULL;
+
+	if (!failed || failed->type != JSON_TRUE || !content || content->type != JSON_ARRAY)
+		return NULL;
+	if (content->first && content->first->type == JSON_OBJECT)
+		text = json_get(content->first, "text");
+	return text && text->type == JSON_STRING ? text->text : NULL;
+}
+
 /* A call of a tool; p->result is its structured content, NULL if that is an error. */
 static void call(struct probe *p, const char *tool, const char *arguments)
 {
 	struct strbuf sb = STRBUF_INIT;
 
 	strbuf_printf(&sb, "\"name\":\"%s\",\"arguments\":{%s}", tool, arguments);
-	if (sb.failed || ask(p, "tools/call", sb.data) < 0)
+	if (sb.failed || ask(p, "tools/call", sb.data) < 0) {
 		p->result = NULL;
-	else
+	} else {
+		p->why = why_of(p->result);
 		p->result = json_get(p->result, "structuredContent");
+	}
 	strbuf_done(&sb);
 }
 
@@ -137,6 +154,8 @@ static void say(struct probe *p, int is_good, const char *what, const char *more
 	struct strbuf sb = STRBUF_INIT;
 
 	p->n_failed += !is_good;
+	if (!is_good && !*more && p->why)
+		more = p->why;
 	strbuf_printf(&sb, "%s  %s%s", is_good ? "ok    " : "FAILED", what, *more ? ": " : "");
 	strbuf_add_escaped(&sb, more, strcspn(more, "\n"));
 	strbuf_putc(&sb, '\n');

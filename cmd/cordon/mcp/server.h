@@ -24,9 +24,10 @@
 
 #define MCP_CALLS_MAX 256 /* at once, running or waiting */
 #define MCP_JOBS_MAX 64	  /* that run at once; the others wait */
-#define MCP_QUEUE_MAX                                                                              \
-	((size_t)8 << 20) /* bytes for the client, before its requests have to wait                \
-			   */
+#define MCP_HELPERS_MAX                                                                            \
+	4 /* processes of ours at once: what they look at is as large as a guest likes */
+/* Bytes for the client, before its requests and their answers have to wait. */
+#define MCP_QUEUE_MAX ((size_t)8 << 20)
 #define MCP_POLL_MAX (4 + 3 * MCP_CALLS_MAX) /* more than calls, sessions and interpreters need */
 
 struct call;
@@ -199,6 +200,8 @@ int call_new(struct server *s, struct line *line, struct batch *batch, const str
 	     int is_modern);
 /* Starts call->spec, now or when there is room; call->then is called when it is done. */
 void call_job(struct call *call, void (*then)(struct call *call));
+/* The client reads what it is sent: there is room for a large answer. Otherwise the call waits. */
+int call_may_answer(const struct call *call);
 /* Does what there is to do. */
 void call_step(struct call *call, const struct pollfd *fds, int n);
 /* Adds what it waits for to @fds; returns how many. */

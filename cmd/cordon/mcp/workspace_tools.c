@@ -93,13 +93,27 @@ static int is_untouched(struct call *call)
 	return 1;
 }
 
+static int n_helpers(const struct server *s)
+{
+	int n = 0;
+
+	for (const struct call *call = s->calls; call; call = call->next)
+		n += call->helper.pid > 0;
+	return n;
+}
+
 void tool_workspace_diff(struct call *call)
 {
 	const char *const argv[] = {
 		"cordon", "workspace", "diff", "--json", call->server->workspace, NULL
 	};
 
-	if (!is_untouched(call))
+	if (is_untouched(call))
+		return;
+	if (n_helpers(call->server) >= MCP_HELPERS_MAX)
+		answer_refuse(call, "%d calls look at the changes already: wait for one of them",
+			      MCP_HELPERS_MAX);
+	else
 		helper_start(call, argv, diff_done);
 }
 

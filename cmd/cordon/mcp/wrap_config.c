@@ -25,6 +25,7 @@
 
 #define SERVERS_MAX 256
 #define FILE_MAX ((size_t)4 << 20)
+#define ALREADY "it is cordon already, with options of its own"
 
 struct edit {
 	size_t at, len; /* bytes of the old text that go */
@@ -35,7 +36,8 @@ struct wrapping {
 	struct words words;
 	struct strbuf old, new;
 	struct edit edits[2 * SERVERS_MAX];
-	size_t n, n_wrapped;
+	size_t n, n_wrapped, n_maps;
+	struct stat st; /* of the old text */
 	int is_quiet, is_full;
 };
 
@@ -110,12 +112,61 @@ static void add_words(struct strbuf *sb, const struct wrapping *w, const struct 
 	add_word(sb, "--");
 }
 
-static int has_word(const struct json_value *array, const char *word)
+static int is_text(const struct json_value *v, const char *text)
 {
-	for (const struct json_value *v = array->first; v; v = v->next)
-		if (v->type == JSON_STRING && !strcmp(v->text, word))
-			return 1;
-	return 0;
+	return v && v->type == JSON_STRING && !strcmp(v->text, text);
+}
+
+/* Is it us? A bare name is what the client finds, which the file can choose. */
+static int is_our_program(const struct wrapping *w, const struct json_value *program,
+			  const struct json_value *env)
+{
+	char real[PATH_MAX];
+
+	if (is_text(program, "cordon"))
+		return !env || !json_get(env, "PATH");
+	return program && program->type == JSON_STRING && program->text[0] == '/' &&
+	       realpath(program->text, real) && !strcmp(real, w->words.program);
+}
+
+/* The file may be somebody else's: a word such as --wrap, which any program may have, is not
+ * believed. Ours is wrapped, or has a sandbox for each call. */
+static int is_wrapped(const struct wrapping *w, const struct json_value *program,
+		      const struct json_value *arg, const struct json_value *env)
+{
+	return is_our_program(w, program, env) && is_text(arg, "mcp");
+}
+
+/*
+ * A client gives the variables to the process that it starts, which is cordon from now on. These
+ * would change what that does outside of the sandbox, so a file must not choose them.
+ */
+static int acts_on_us(const char *name)
+{
+	static const char *const prefixes[] = { "LD_",	"GLIBC_", "MALLOC_",   "CORDON_",
+						"XDG_", "GCONV_", "GIT_CONFIG" };
+	int r = !strcmp(name, "HOME") || !strcmp(name, "TMPDIR");
+
+	for (size_t i = 0; i < ARRAY_SIZE(prefixes); i++)
+		r |= !strncmp(name, prefixes[i], strlen(prefixes[i]));
+	return r;
+}
+
+static int check_env(const struct json_value *server, const struct json_value *env,
+		     struct cordon_error *err)
+{
+	const struct json_value *v = env ? env->first : NULL;
+
+	while (v && !acts_on_us(v->key))
+		v = v->next;
+	if (!v && !json_get(server, "envFile"))
+		return 0;
+	cordon_err(
+		err, CORDON_E_USAGE, 0,
+		"'%.100s' has %s%.100s, which would act on cordon itself, outside of the sandbox",
+		server->key, v ? "the variable " : "an ", v ? v->key : "envFile");
+	return cordon_err_hint(err, "take it out, and set what only the server needs with '-e "
+				    "NAME=VALUE'");
 }
 
 static void say_skipped(const struct wrapping *w, const struct json_value *server, const char *why)
@@ -169,13 +220,14 @@ static void wrap_command(struct wrapping *w, const struct json_value *command,
 	w->n_wrapped++;
 }
 
-static void wrap_server(struct wrapping *w, const struct json_value *server)
+static int wrap_server(struct wrapping *w, const struct json_value *server,
+		       struct cordon_error *err)
 {
 	const struct json_value *command, *args, *env;
 
 	if (server->type != JSON_OBJECT) {
 		say_skipped(w, server, "it is no object");
-		return;
+		return 0;
 	}
 	command = json_get(server, "command");
 	args = json_get(server, "args");
@@ -184,33 +236,68 @@ static void wrap_server(struct wrapping *w, const struct json_value *server)
 		env = json_get(server, "environment");
 	if (env && env->type != JSON_OBJECT)
 		env = NULL;
+	if (command && check_env(server, env, err) < 0)
+		return -1;
 	if (command && command->type == JSON_ARRAY && command->first) {
-		if (has_word(command, "--wrap"))
-			say_skipped(w, server, "it is wrapped already");
+		if (is_wrapped(w, command->first, command->first->next, env))
+			say_skipped(w, server, ALREADY);
 		else
 			wrap_list(w, command, env);
 	} else if (!command || command->type != JSON_STRING || (args && args->type != JSON_ARRAY)) {
 		say_skipped(w, server, "it has no command here (a remote server?)");
-	} else if (args && has_word(args, "--wrap")) {
-		say_skipped(w, server, "it is wrapped already");
+	} else if (args && is_wrapped(w, command, args->first, env)) {
+		say_skipped(w, server, ALREADY);
 	} else {
 		wrap_command(w, command, args, env);
 	}
+	return 0;
 }
 
-static const struct json_value *find_servers(const struct json_value *root)
+static int is_server(const struct json_value *v)
 {
-	static const char *const keys[] = { "mcpServers", "servers", "mcp" };
-	const struct json_value *v, *inner;
+	const struct json_value *command = json_get(v, "command");
 
-	for (size_t i = 0; root->type == JSON_OBJECT && i < ARRAY_SIZE(keys); i++) {
-		v = json_get(root, keys[i]);
-		if (!v || v->type != JSON_OBJECT)
+	return command && command->type != JSON_OBJECT;
+}
+
+/* VS Code has its servers one level below `mcp`, others may call one of theirs so. */
+static int is_map_below(const struct json_value *map, const struct json_value *v)
+{
+	return !strcmp(map->key, "mcp") && !strcmp(v->key, "servers") && v->type == JSON_OBJECT &&
+	       !is_server(v);
+}
+
+static int wrap_map(struct wrapping *w, const struct json_value *map, struct cordon_error *err)
+{
+	int r = 0;
+
+	w->n_maps++;
+	for (const struct json_value *v = map->first; v && r == 0; v = v->next)
+		r = is_map_below(map, v) ? wrap_map(w, v, err) : wrap_server(w, v, err);
+	return r;
+}
+
+/* All of them: one that is overlooked would run without a sandbox. Claude Code has some for each
+ * project. */
+static int wrap_all(struct wrapping *w, const struct json_value *object, int is_root,
+		    struct cordon_error *err)
+{
+	int r = 0;
+
+	for (const struct json_value *v = object->first; v && r == 0; v = v->next) {
+		int is_map = !strcmp(v->key, "mcpServers");
+
+		if (is_map && v->type != JSON_OBJECT)
+			r = cordon_err(err, CORDON_E_USAGE, 0, "'mcpServers' is no object");
+		else if (v->type != JSON_OBJECT)
 			continue;
-		inner = json_get(v, "servers");
-		return inner && inner->type == JSON_OBJECT ? inner : v;
+		else if (is_map ||
+			 (is_root && (!strcmp(v->key, "servers") || !strcmp(v->key, "mcp"))))
+			r = wrap_map(w, v, err);
+		else
+			r = wrap_all(w, v, 0, err);
 	}
-	return NULL;
+	return r;
 }
 
 static int by_place(const void *a, const void *b)
@@ -239,10 +326,14 @@ static void apply(struct wrapping *w)
 
 static int read_config(struct wrapping *w, const char *path, struct cordon_error *err)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC), r;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC), r;
 
 	if (fd < 0)
 		return cordon_err(err, CORDON_E_PATH, errno, "cannot read '%s'", path);
+	if (fstat(fd, &w->st) < 0 || !S_ISREG(w->st.st_mode)) {
+		close(fd);
+		return cordon_err(err, CORDON_E_PATH, 0, "'%s' is no ordinary file", path);
+	}
 	w->old.max = FILE_MAX;
 	r = read_strbuf(fd, &w->old);
 	close(fd);
@@ -255,7 +346,7 @@ static int read_config(struct wrapping *w, const char *path, struct cordon_error
 static int make_new(struct wrapping *w, const char *path, struct cordon_error *err)
 {
 	struct arena arena = ARENA_INIT;
-	const struct json_value *root, *servers;
+	const struct json_value *root;
 	int r = json_read(w->old.data, w->old.len, path, &arena, &root, err);
 
 	if (r < 0) {
@@ -264,14 +355,15 @@ static int make_new(struct wrapping *w, const char *path, struct cordon_error *e
 					     "'cordon mcp --wrap --' in front of each command");
 		goto done;
 	}
-	servers = find_servers(root);
-	if (!servers) {
+	if (root->type == JSON_OBJECT && wrap_all(w, root, 1, err) < 0) {
+		r = -CORDON_E_USAGE;
+		goto done;
+	}
+	if (!w->n_maps) {
 		r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' names no MCP servers", path);
 		cordon_err_hint(err, "an object called mcpServers, servers or mcp is looked for");
 		goto done;
 	}
-	for (const struct json_value *v = servers->first; v; v = v->next)
-		wrap_server(w, v);
 	apply(w);
 	if (w->is_full || w->new.failed)
 		r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' names too many servers", path);
@@ -296,6 +388,25 @@ static int show(const struct wrapping *w, const char *path)
 	return out_finish(&sb, 0);
 }
 
+/* It must not become somebody else's: its owner could not read it any more, or others could. */
+static int keep_owner(int fd, const struct stat *old)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((st.st_uid != old->st_uid || st.st_gid != old->st_gid) &&
+	    fchown(fd, old->st_uid, old->st_gid) < 0)
+		return -errno;
+	return fchmod(fd, old->st_mode & 0777) < 0 ? -errno : 0;
+}
+
+static int has_changed(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev != b->st_dev || a->st_ino != b->st_ino || a->st_size != b->st_size ||
+	       a->st_mtim.tv_sec != b->st_mtim.tv_sec || a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
+}
+
 /* Beside it first: a reader sees the old file or the new one. A link stays a link. */
 static int replace_file(const struct wrapping *w, const char *path, struct cordon_error *err)
 {
@@ -305,12 +416,16 @@ static int replace_file(const struct wrapping *w, const char *path, struct cordo
 
 	if (!realpath(path, real) || stat(real, &st) < 0)
 		return cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", path);
+	if (has_changed(&st, &w->st))
+		return cordon_err(err, CORDON_E_STATE, 0, "'%s' has changed meanwhile", path);
 	snprintf(temporary, sizeof(temporary), "%s.cordon-%d", real, (int)getpid());
 	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return cordon_err(err, CORDON_E_PATH, errno, "cannot write beside '%s'", path);
 	r = write_full(fd, w->new.data, w->new.len);
-	if (r == 0 && (fchmod(fd, st.st_mode & 0777) < 0 || fsync(fd) < 0))
+	if (r == 0)
+		r = keep_owner(fd, &st);
+	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	if (close(fd) < 0 && r == 0)
 		r = -errno;
