@@ -40,8 +40,9 @@ _start = subprocess.Popen.__init__
 
 def _start_counted(self, *args, **kwargs):
     command = args[0] if args else kwargs["args"]
-    words = [command] if isinstance(command, (str, bytes, os.PathLike)) else list(command)
-    if any(os.path.basename(os.fsdecode(word)) == "cordon" for word in words):
+    words = command if isinstance(command, (list, tuple)) else [command]
+    names = [os.path.basename(word) for word in words if isinstance(word, (str, bytes, os.PathLike))]
+    if "cordon" in names or b"cordon" in names:
         _started.add(_case())
     _start(self, *args, **kwargs)
 
