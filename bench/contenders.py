@@ -16,6 +16,11 @@ def sandlock():
     return os.environ.get("SANDLOCK") or shutil.which("sandlock")
 
 
+def sandlock_mcp():
+    """Its MCP server, a program of the Python package `sandlock[mcp]`."""
+    return os.environ.get("SANDLOCK_MCP") or shutil.which("sandlock-mcp")
+
+
 def bwrap_like_cordon(plan):
     """Arguments that make bubblewrap mount what a plan of Cordon's mounts."""
     args = ["--unshare-all", "--die-with-parent", "--new-session"]

@@ -22,6 +22,7 @@ sys.dont_write_bytecode = True  # the source directory stays clean
 import contenders
 import everyday
 import limits
+import mcp
 import net
 import picture
 import python
@@ -280,7 +281,7 @@ def parse_arguments():
                    help="real-time priority, so that other load blurs less (root only)")
     p.add_argument("--only",
                    default="start,everyday,resident,root,calls,programs,load,idle,limits,watch,many,net,"
-                           "workspace,python",
+                           "workspace,python,mcp",
                    help="comma-separated parts to run")
     p.add_argument("--update", action="store_true",
                    help="make the everyday ratios of this run the reference (bench/ratios.tsv)")
@@ -330,6 +331,8 @@ def main():
             workspace.bench(b, joined)
         if "python" in parts:
             python.bench_python(b)
+        if "mcp" in parts:
+            mcp.bench(b)
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:

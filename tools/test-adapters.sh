@@ -9,9 +9,11 @@
 # tests/adapters/NAME holds
 #	requirements.txt   what to install, with exact versions
 #	sources.txt        source archives to fetch and unpack (they hold the upstream tests); optional
+#	package.json       what npm is to install, with exact versions; optional
 #	run.sh PYTHON      runs the suites; optional, without it pytest runs the directory
 # run.sh finds in its environment RESULTS (directory for JUnit files), SOURCES (the unpacked archives),
-# WHO (root or user) and NAME, and usually calls suite (tests/adapters/suite.sh).
+# PACKAGES (the directory that has npm's node_modules), WHO (root or user) and NAME, and usually calls
+# suite (tests/adapters/suite.sh).
 #
 # Environment: PYTHON makes the virtual environments (default /usr/bin/python3); ADAPTER_SECONDS is
 # the time for one adapter's suites as one user (default 900); ADAPTER_WHO="user" leaves root out.
@@ -83,6 +85,21 @@ sources() {
 	done <"$list"
 }
 
+# packages NAME: what npm installs, beside the virtual environment; again only if package.json or Node has changed
+packages() {
+	local dir=$base/$1/packages list=tests/adapters/$1/package.json wanted
+	[ -f "$list" ] || return 0
+	wanted=$(node --version && cat "$list") || return
+	[ "$(cat "$dir/.wanted" 2>/dev/null)" != "$wanted" ] || return 0
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	cp "$list" "$dir/package.json"
+	# No script of a package runs here.
+	(cd "$dir" && npm install --ignore-scripts --no-package-lock --no-audit --no-fund --loglevel=error \
+		--cache="$scratch/npm" </dev/null) || return
+	echo "$wanted" >"$dir/.wanted"
+}
+
 # suites NAME WHO: one adapter's tests from a copy of the tree, with a clean environment
 suites() {
 	local name=$1 who=$2 home=$scratch/$1-$2 as=() run status=0
@@ -99,6 +116,7 @@ suites() {
 	(cd "$scratch/src/tests/adapters/$name" && env -i HOME="$home" TMPDIR="$home/tmp" LANG=C.UTF-8 \
 		PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRITEBYTECODE=1 \
 		NAME="$name" WHO="$who" RESULTS="$home/results" SOURCES="$base/src" \
+		PACKAGES="$base/$name/packages" \
 		PYTEST_ARGS="${PYTEST_ARGS-}" \
 		"${as[@]}" timeout -k 20 "${ADAPTER_SECONDS:-900}" "${run[@]}" </dev/null) || status=$?
 	if ! compgen -G "$home/results/*.xml" >/dev/null; then
@@ -130,7 +148,7 @@ if [ -n "$made" ]; then
 	chmod -R a+rX "$scratch/src"
 	for name in "${names[@]}"; do
 		say "$name: environment"
-		if ! environment "$name" || ! sources "$name"; then
+		if ! environment "$name" || ! sources "$name" || ! packages "$name"; then
 			failed "$name: installing"
 			continue
 		fi

@@ -6,6 +6,7 @@ a suite in which none does has shown nothing.
 """
 
 import os
+import subprocess
 
 from pycordon import AsyncSandbox, Sandbox
 from pycordon._runs import Runs
@@ -31,6 +32,22 @@ Runs.start = _counted(Runs.start)
 SessionCore.exec = _counted(SessionCore.exec)
 for _kind in (Sandbox, AsyncSandbox):
     _kind.wrap = _counted(_kind.wrap)
+
+
+# The command itself, or a program that is told to start it.
+_start = subprocess.Popen.__init__
+
+
+def _start_counted(self, *args, **kwargs):
+    command = args[0] if args else kwargs["args"]
+    words = command if isinstance(command, (list, tuple)) else [command]
+    names = [os.path.basename(word) for word in words if isinstance(word, (str, bytes, os.PathLike))]
+    if "cordon" in names or b"cordon" in names:
+        _started.add(_case())
+    _start(self, *args, **kwargs)
+
+
+subprocess.Popen.__init__ = _start_counted
 
 
 def pytest_sessionfinish(session):

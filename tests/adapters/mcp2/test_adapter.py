@@ -4,6 +4,7 @@ reference servers, wrapped."""
 
 import asyncio
 import json
+import os
 import pathlib
 import subprocess
 import sys
@@ -126,3 +127,52 @@ def test_a_wrapped_server_has_no_network_and_its_refusals_are_told(tmp_path):
     asyncio.run(work())
     assert "--net-allow example.com" in log.read_text(encoding="utf-8")
     assert any(one["target"].startswith("example.com") for one in json.loads(receipt.read_text())["denials"])
+
+
+def git(directory, *words):
+    """git as the user of these tests, whoever owns the files of the machine's own configuration."""
+    plain = {"PATH": os.environ["PATH"], "HOME": str(directory), "GIT_CONFIG_NOSYSTEM": "1"}
+    identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
+    done = subprocess.run(["git", "-C", str(directory), *identity, *words], env=plain, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def test_git_wrapped_works_in_its_repository_and_no_other(tmp_path):
+    project, outside, empty = (tmp_path / name for name in ("project", "outside", "empty"))
+    empty.mkdir()
+    for repository in (project, outside):
+        repository.mkdir()
+        git(repository, "init", "-q")
+        git(repository, "config", "user.name", "t")
+        git(repository, "config", "user.email", "t@t")
+        (repository / "file").write_text(f"text of {repository.name}\n")
+        git(repository, "add", "file")
+        git(repository, "commit", "-qm", f"begin {repository.name}")
+        (repository / "file").write_text("changed\n")
+
+    def ask(words):
+        # The server has no --repository: it may go anywhere, as far as it is concerned.
+        server = StdioServerParameters(command=words[0], args=words[1:], cwd=empty)
+        calls = [(name, {"repo_path": str(where), **more}) for where in (project, outside) for name, more in (
+            ("git_status", {}), ("git_add", {"files": ["file"]}), ("git_commit", {"message": "by the server"}),
+            ("git_log", {}),
+        )]  # fmt: skip
+
+        async def work():
+            async with Client(stdio_client(server), mode="auto") as client:
+                got = [await client.call_tool(*call) for call in calls]
+                return [(one.is_error, one.content[0].text) for one in got]
+
+        return asyncio.run(work())
+
+    program = str(BIN / "mcp-server-git")
+    wrapped = ask([CORDON, "mcp", "--wrap", "-w", str(project), "--", program])
+    assert [failed for failed, _ in wrapped] == [False] * 4 + [True] * 4, wrapped
+    assert "modified" in wrapped[0][1] and "by the server" in wrapped[3][1]
+    assert git(project, "log", "--format=%s").splitlines()[0] == "by the server"
+    assert git(outside, "log", "--format=%s").splitlines() == ["begin outside"]
+    assert "begin outside" not in json.dumps(wrapped)
+
+    free = ask([program])  # the control
+    assert [failed for failed, _ in free[4:]] == [False] * 4, free
+    assert git(outside, "log", "--format=%s").splitlines()[0] == "by the server"
