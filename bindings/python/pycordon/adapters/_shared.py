@@ -43,6 +43,7 @@ class Live:
 
     def __init__(self, config: Any, workdir: Optional[str], settings: Dict[str, Any]) -> None:
         self.core = SessionCore(config, workdir, None, interpreter(), settings)
+        self.workdir = workdir or ""  # of the session: known once it was asked
         try:
             self.reader: Reader[Any] = Reader(
                 self.core, lambda: float("inf"), _nothing, _nothing, _nothing
@@ -133,7 +134,8 @@ class Shared:
         if self.host_workdir is not None:
             return str(self.host_workdir)
         live = self.begin()
-        return ReadFiles(live.core, live.reader).realpath(".")
+        live.workdir = live.workdir or ReadFiles(live.core, live.reader).realpath(".")
+        return live.workdir
 
     @property
     def files(self) -> SharedFiles:
