@@ -19,6 +19,8 @@ from ._openai_session import (
     CordonSandboxSession,
     CordonSandboxSessionState,
 )
+from ._openai_shared import SharedSandboxSession
+from ._shared import Shared
 
 
 class CordonSandboxClient(base.UnixLocalSandboxClient):
@@ -28,6 +30,11 @@ class CordonSandboxClient(base.UnixLocalSandboxClient):
     session's /tmp, and reads what the policy lets it: no network, no other files, none of the
     application's environment but `env_pass` and a few harmless names. `config` and all further
     settings are those of `pycordon.Sandbox`: `CordonSandboxClient("python", max_memory_mb=1024)`.
+
+    `shared=True`: all commands of a session are in one sandbox until it is shut down. They share
+    processes and the network inside: one starts a server, the next connects to it, and exposed ports
+    answer. Limits hold for all of them together, `max_execution_seconds` is how long it may live,
+    /tmp is in its memory. Commands with a terminal (`tty`) still have a sandbox of their own.
     """
 
     backend_id = "cordon"
@@ -39,6 +46,7 @@ class CordonSandboxClient(base.UnixLocalSandboxClient):
         env_pass: Collection[str] = (),
         instrumentation: Optional[Instrumentation] = None,
         dependencies: Optional[Dependencies] = None,
+        shared: bool = False,
         **settings: Any,
     ) -> None:
         if isinstance(env_pass, str):
@@ -51,6 +59,9 @@ class CordonSandboxClient(base.UnixLocalSandboxClient):
         )
         self._config = config
         self._settings: Dict[str, Any] = settings
+        self._session_class = SharedSandboxSession if shared else CordonSandboxSession
+        if shared:
+            Shared(config, **settings)  # what cannot be combined is said now
 
     async def create(
         self,
@@ -88,6 +99,6 @@ class CordonSandboxClient(base.UnixLocalSandboxClient):
         return await super().delete(session)
 
     def _open(self, state: CordonSandboxSessionState) -> SandboxSession:
-        inner = CordonSandboxSession(state=state, config=self._config, settings=self._settings)
+        inner = self._session_class(state=state, config=self._config, settings=self._settings)
         inner._host_environment_allowlist = self._host_environment_allowlist
         return self._wrap_session(inner, instrumentation=self._instrumentation)

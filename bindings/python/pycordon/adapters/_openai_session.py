@@ -15,22 +15,25 @@ import struct
 import termios
 import threading
 from pathlib import Path
-from typing import Any, Dict, FrozenSet, List, Literal, Mapping, Optional, Tuple, Union
+from typing import (
+    Any, Awaitable, Callable, Dict, FrozenSet, List, Literal, Mapping, Optional, Tuple, Union,
+)  # fmt: skip
 
 from agents.sandbox.errors import ExecTimeoutError, ExecTransportError
 from agents.sandbox.sandboxes import unix_local as base
 from agents.sandbox.types import ExecResult
 from agents.sandbox.util.blocking_io import run_blocking_workspace_io
 
-from pycordon import CordonError, Sandbox
+from pycordon import CordonError, Result, Sandbox
 
 from ._common import remark
 from ._openai_tar import ArchivingSession
+from ._shared import Shared
 from ._tools import Async, cut_note, limit_for, open_endless, passed
 
 # The SDK's own list of harmless variables, without those that name directories of the host.
 ENVIRONMENT = frozenset(base._HOST_ENVIRONMENT_ALLOWLIST - {"PATH", "TMPDIR"})
-_OUTPUT_MAX = 16 * 1024 * 1024
+OUTPUT_MAX = 16 * 1024 * 1024
 # The launcher ends terminal output with this, to tidy the screen. Models do not need it.
 _TIDY = (b"\x18\x1b7\x1b[?1049l", b"\x1b[?1015l")
 _terminal: contextvars.ContextVar[bool] = contextvars.ContextVar("terminal", default=False)
@@ -53,7 +56,8 @@ class CordonSandboxSessionState(base.UnixLocalSandboxSessionState):
 
 
 class CordonSandboxClientOptions(base.UnixLocalSandboxClientOptions):
-    """`exposed_ports`: ports of a process started as a PTY session that answer at 127.0.0.1."""
+    """`exposed_ports`: ports of a process started as a PTY session that answer at 127.0.0.1; of any
+    process with `shared=True`."""
 
     type: Literal["cordon"] = "cordon"  # type: ignore[assignment]
 
@@ -93,24 +97,29 @@ class CordonSandboxSession(ArchivingSession):
     def sandbox(self) -> Sandbox:
         """The sandbox for the manifest as it is now."""
         with self._box_lock:
-            manifest = self.state.manifest
-            grants = tuple((grant.path, grant.read_only) for grant in manifest.extra_path_grants)
-            if self._box is None or self._box_key != (manifest.root, grants):
-                settings: Dict[str, Any] = {
-                    "workdir": Path(manifest.root).resolve(),
-                    **self._settings,
-                }
-                if self.state.workspace_root_owned:
-                    # A temporary directory is not shared: `git init` and the like are fine.
-                    settings.setdefault("fs_protect", False)
-                for path, read_only in grants:
-                    key = "fs_read" if read_only else "fs_write"
-                    settings[key] = [*settings.get(key, ()), str(Path(path).resolve())]
-                self.discard()
-                self._box = open_endless(self._config, **settings)
+            key = self._granted()
+            if self._box is None or self._box_key != key:
+                self._discard_box()
+                self._box = open_endless(self._config, **self._box_settings())
                 self._async = Async(self._box)
-                self._box_key = (manifest.root, grants)
+                self._box_key = key
             return self._box
+
+    def _granted(self) -> Tuple[object, ...]:
+        """What the manifest says about a sandbox."""
+        manifest = self.state.manifest
+        return (manifest.root, *((g.path, g.read_only) for g in manifest.extra_path_grants))
+
+    def _box_settings(self) -> Dict[str, Any]:
+        manifest = self.state.manifest
+        settings: Dict[str, Any] = {"workdir": Path(manifest.root).resolve(), **self._settings}
+        if self.state.workspace_root_owned:
+            # A temporary directory is not shared: `git init` and the like are fine.
+            settings.setdefault("fs_protect", False)
+        for grant in manifest.extra_path_grants:
+            key = "fs_read" if grant.read_only else "fs_write"
+            settings[key] = [*settings.get(key, ()), str(Path(grant.path).resolve())]
+        return settings
 
     def discard(self, workspace: bool = False) -> None:
         """Removes the session's /tmp and, if told so, what is in the workspace.
@@ -122,6 +131,9 @@ class CordonSandboxSession(ArchivingSession):
             box = self.sandbox()
             self._async.close()  # so that no process can put anything there again
             box.run("chmod -R u+rwx . ; find . -mindepth 1 -delete", merge=True)
+        self._discard_box()
+
+    def _discard_box(self) -> None:
         with self._box_lock:
             had, self._box = self._box, None
             if had is not None:
@@ -145,23 +157,35 @@ class CordonSandboxSession(ArchivingSession):
         env, _ = await self._resolved_exec_context()
         argv = [str(part) for part in command]
         try:
-            box = self.sandbox()
-            result = await self._async().run(
+            box, run = self._runner()
+            result = await run(
                 argv,
                 cwd=str(box.host_workdir),
                 env=env,
                 timeout=None if timeout is None else limit_for(box, "limits.wall", timeout),
-                max_output=limit_for(box, "limits.output", _OUTPUT_MAX),
+                max_output=limit_for(box, "limits.output", OUTPUT_MAX),
             )
         except (CordonError, OSError) as error:
             raise ExecTransportError(command=command, cause=error) from error
         if result.kind == "timeout":
             raise ExecTimeoutError(command=command, timeout_s=timeout)
         stderr = result.stderr_bytes
-        for note in (cut_note(result), remark(result)):
+        for note in self._notes(result):
             if note:
                 stderr = stderr.rstrip(b"\n") + f"\n{note}\n".encode()
         return ExecResult(stdout=result.stdout_bytes, stderr=stderr, exit_code=result.returncode)
+
+    def _runner(self) -> Tuple[Union[Sandbox, Shared], Callable[..., Awaitable[Result]]]:
+        """Where commands run, and what runs them."""
+        return self.sandbox(), self._async().run
+
+    def _ports(self) -> Tuple[int, ...]:
+        """Ports that each PTY session publishes if they are free."""
+        return self.state.exposed_ports
+
+    def _notes(self, result: Result) -> Tuple[str, ...]:
+        """What is said about a command besides its output."""
+        return (cut_note(result), remark(result))
 
     async def pty_exec_start(
         self, *command: Union[str, Path], tty: bool = False, **options: Any
@@ -184,7 +208,7 @@ class CordonSandboxSession(ArchivingSession):
         if isinstance(env, dict):  # it is the one that the launcher is started with
             env.clear()
             env.update(launcher)
-        for port in self.state.exposed_ports:
+        for port in self._ports():
             if _is_free(port):  # a running command of this session may have it
                 flags += ["--publish", f"{port}:{port}"]
         if _terminal.get():

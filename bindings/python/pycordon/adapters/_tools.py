@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Protocol, Tuple
 
 from pycordon import Result, Sandbox
 
@@ -14,7 +14,7 @@ from .._keys import magnitude
 from ._common import remark
 
 if TYPE_CHECKING:
-    from pycordon import AsyncSandbox
+    from pycordon import AsyncSandbox, Policy
 
 
 def open_sandbox(sandbox: Any = None, **settings: Any) -> Sandbox:
@@ -68,7 +68,13 @@ class Async:
             close_now(self._opened)
 
 
-def limit_for(sandbox: Sandbox, key: str, wanted: float) -> Optional[Any]:
+class _Stating(Protocol):
+    @property
+    def policy(self) -> Policy:
+        """What may be done."""
+
+
+def limit_for(sandbox: _Stating, key: str, wanted: float) -> Optional[Any]:
     """The limit for one run; None if the sandbox states a lower one, which holds then."""
     stated = magnitude(key, sandbox.policy.effective().get(key))
     return wanted if stated is None or wanted <= stated else None

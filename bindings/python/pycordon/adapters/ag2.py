@@ -16,9 +16,10 @@ from typing import Any, Mapping, Optional, Union
 from ag2.tools.sandbox import ExecResult, SandboxBase
 from ag2.tools.sandbox.factory import SingletonFactory
 
-from pycordon import AsyncSandbox, Policy
+from pycordon import AsyncSandbox, Policy, StateError
 
 from . import _common
+from ._shared import Shared, ended_note
 
 
 class CordonSandbox(SandboxBase):
@@ -28,6 +29,11 @@ class CordonSandbox(SandboxBase):
     when the sandbox is closed. `timeout` (seconds) and `max_output` (characters) hold for each
     command. `policy` is a `pycordon.Policy`, a dict, a preset's name or a policy file; every further
     argument is a setting of `pycordon.Sandbox` (fs_read, net_allow, max_memory_mb, ...).
+
+    `shared=True`: all commands are in one sandbox until it is closed, as in a container. They share
+    processes and the network inside, so one can start a server and the next connect to it. Its
+    limits hold for all of them together, `max_execution_seconds` is how long it may live, and
+    private files are in its memory. Otherwise each command has a sandbox of its own.
     """
 
     def __init__(
@@ -38,12 +44,17 @@ class CordonSandbox(SandboxBase):
         max_output: int = 100_000,
         env_vars: Optional[Mapping[str, str]] = None,
         policy: Optional[Union[Policy, str, dict[str, Any]]] = None,
+        shared: bool = False,
         **settings: Any,
     ) -> None:
         if timeout <= 0:
             raise ValueError("`timeout` must be > 0 seconds.")
-        workdir = True if path is None else Path(path).resolve()
-        self._sandbox = AsyncSandbox(policy, workdir=workdir, **settings)
+        workdir = None if path is None else Path(path).resolve()
+        self._sandbox: Union[AsyncSandbox, Shared] = (
+            Shared(policy, workdir=workdir, **settings)
+            if shared
+            else AsyncSandbox(policy, workdir=workdir, **settings)
+        )
         self._timeout = timeout
         self._max_output = max_output
         self._env_vars = dict(env_vars or {})
@@ -66,15 +77,20 @@ class CordonSandbox(SandboxBase):
         env: Optional[dict[str, str]] = None,
         timeout: Optional[float] = None,
     ) -> ExecResult:
-        """Runs a command; a timeout or a cancellation ends every process of it."""
+        """Runs a command; a timeout or a cancellation ends every process of it (with `shared` not
+        those that have left its session, by setsid)."""
         self._check_open()
         if not argv:
             return ExecResult(output="", exit_code=2)
         wanted = self._timeout if timeout is None else timeout
         seconds = _common.within(self._sandbox.policy, wanted)
-        result = await self._sandbox.run(
-            argv, env={**self._env_vars, **(env or {})}, timeout=seconds
-        )
+        try:
+            result = await self._sandbox.run(
+                argv, env={**self._env_vars, **(env or {})}, timeout=seconds
+            )
+        except StateError as error:
+            self._check_open()
+            return ExecResult(output=f"Command not started: {error}", exit_code=126)
         if result.kind == "timeout":
             return ExecResult(output=f"Command timed out after {seconds}s", exit_code=124)
         if result.kind == "spawn_failed":
@@ -87,8 +103,10 @@ class CordonSandbox(SandboxBase):
         if total > self._max_output:
             output = output[: self._max_output]
             output += f"\n[truncated: showing first {len(output)} of {total} chars]"
-        remark = _common.remark(result, cut=False)
-        return ExecResult(f"{output}\n{remark}".strip() if remark else output, result.returncode)
+        notes = [_common.remark(result, cut=False)]
+        if isinstance(self._sandbox, Shared):
+            notes.append(ended_note(result))
+        return ExecResult("\n".join([output, *filter(None, notes)]).strip(), result.returncode)
 
     async def put_file(self, path: PurePosixPath, content: bytes) -> None:
         """Writes a file below the working directory, with the rights of a command inside."""

@@ -9,24 +9,21 @@ import shutil
 import threading
 import time
 from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
-from .. import _arguments, _fileops
+from .. import _arguments
 from .._in_session import InSession
 from .._python import interpreter
-from .._session import SessionCore, SessionFiles
+from .._session import SessionCore
+from .._session_reader import Reader, ReadFiles
 from ._errors import (
     InvalidArgumentException, NotFoundException, RateLimitException, SandboxNotFoundException,
     SandboxNotRunningException, not_here, translated,
 )  # fmt: skip
 from ._models import ProcessInfo, SandboxInfo, SandboxState
 from ._options import Options
-from ._running import Reader, Running
+from ._running import Running
 
-if TYPE_CHECKING:
-    from .._fileops import Op
-
-T = TypeVar("T")
 HOME = "/home/user"
 #: Sandboxes of one process, and commands of one sandbox that run at the same time.
 BOXES_MAX = 256
@@ -38,27 +35,11 @@ _boxes: "Dict[str, Box]" = {}
 _boxes_lock = threading.Lock()
 
 
-class BoxFiles(SessionFiles):
-    """The files of a box. Its thread drives the session, so that one says when an operation is over."""
+class BoxFiles(ReadFiles):
+    """The files of a box."""
 
     def __init__(self, box: "Box") -> None:
-        super().__init__(box.core)
-        self._reader = box.reader
-
-    def _do(self, op: "Op[T]") -> T:
-        if op.count == 0:
-            return op.finish([])
-        done = threading.Event()
-        with _fileops.memory_file() as fd:
-            command = self._core.start_files(op, fd)
-            self._reader.watch(command, done.set)
-            done.wait()
-            result = command.take()
-            if result is None:
-                self._core.check_open()
-            assert result is not None
-            answers = _fileops.answers_of(result, fd, op.count)
-        return op.finish(answers)
+        super().__init__(box.core, box.reader)
 
 
 class Box:
@@ -88,7 +69,9 @@ class Box:
         except BaseException:
             self.core.close()
             raise
-        self.reader = Reader(self.core, lambda: self._deadline, self._expired, self._ended, self._over)
+        self.reader: Reader[Running] = Reader(
+            self.core, lambda: self._deadline, self._expired, self._ended, self._over
+        )
         self.sandbox = InSession(self.core, self.reader)
         try:
             with translated():
