@@ -85,6 +85,9 @@ class Parked:
         if pool is None:
             with self._lock:
                 if self._pool is None and not self._is_closed:
+                    # Its thread has the rights of the one that makes the pool, and not of one that has
+                    # given some up when its run ends.
+                    refiller()
                     self._pool = self._make()
                 pool = self._pool
         return pool
