@@ -37,7 +37,9 @@ static int start_run(struct server *s, const struct job_spec *spec, struct job *
 	options.argv = spec->argv;
 	options.files = spec->files;
 	set_streams(spec, &options.in, &options.out, &options.err);
-	if (r >= 0)
+	if (r >= 0 && s->pool)
+		r = cordon_pool_start(s->pool, policy, &options, &job->run, err);
+	else if (r >= 0)
 		r = cordon_run_start(s->launcher, policy, &options, &job->run, err);
 	cordon_policy_free(policy);
 	return r;

@@ -232,6 +232,17 @@ static int make_final(struct server *s, struct cordon_error *err)
 	return r;
 }
 
+/* Without one each call starts a sandbox from the beginning, which is as good but slower. */
+static void make_pool(struct server *s)
+{
+	struct cordon_pool_options how = CORDON_POOL_OPTIONS_INIT;
+	struct cordon_run_options options;
+
+	server_run_options(s, &options);
+	if (cordon_pool_new(s->launcher, s->policy, &options, &how, &s->pool, NULL) < 0)
+		s->pool = NULL;
+}
+
 int server_init(struct server *s, const struct parsed *args, struct cordon_error *err)
 {
 	struct wanted w = { .failed = 0 };
@@ -251,6 +262,8 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 		r = make_final(s, err);
 	if (r >= 0)
 		r = cordon_launcher_new(&s->launcher, err);
+	if (r >= 0 && !s->workspace[0])
+		make_pool(s);
 	free(w.wall);
 	free(w.workspace);
 	return r < 0 ? r : 0;
@@ -280,6 +293,7 @@ void server_done(struct server *s)
 {
 	cordon_policy_free(s->policy);
 	free(s->policy_json);
+	cordon_pool_free(s->pool);
 	cordon_launcher_free(s->launcher);
 	free(s->base);
 	*s = (struct server){ .out_fd = -1 };

@@ -123,6 +123,7 @@ struct call {
 struct server {
 	const struct parsed *args;
 	struct cordon_launcher *launcher;
+	struct cordon_pool *pool;     /* for calls with a sandbox of their own; NULL = none */
 	struct cordon_policy *policy; /* of a call, without a limit of time */
 	char *policy_json;	      /* the same, for get_limits */
 	char *base;	    /* directory of the workspace or the direct grant, NULL = none */
