@@ -65,7 +65,7 @@ const struct option option_table[OPT_MAX] = {
 		"keep (default), commit (on success) or discard" },
 	[OPT_DIFF] = { "diff", 0, GROUP_FILES, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"list what was changed, at the end" },
-	[OPT_PRIVATE] = { "private", 0, GROUP_FILES, COMPLETE_DIR, RUN, "DIR", NULL, NULL,
+	[OPT_PRIVATE] = { "private", 0, GROUP_FILES, COMPLETE_DIR, RUN | MCP, "DIR", NULL, NULL,
 		"keep its /tmp and home in DIR, for later runs" },
 	[OPT_PROTECT] = { "protect", 0, GROUP_FILES, COMPLETE_WORDS, POLICY, "VALUE",
 		"fs.protect", "on existing off",

@@ -53,6 +53,16 @@ def test_a_wrapped_server_has_its_protocol_untouched_and_nothing_else(client, me
     assert receipt["kind"] == "exited" and receipt["denials"][0]["target"] == "example.com"
 
 
+def test_a_wrapped_server_finds_its_cache_again(client, me):
+    """What it writes to its home is kept in the directory that is named, and nowhere else."""
+    count = "import os\np = os.path.expanduser('~/cache')\nn = os.path.exists(p) and len(open(p).read())\n"
+    server = me.write(me.work / "server.py", count + "open(p, 'a').write('x')\nprint(int(n), flush=True)\n__import__('sys').stdin.read()\n")
+    for options, found in (["--private", me.work / "kept"], b"0"), (["--private", me.work / "kept"], b"1"), ([], b"0"):
+        c = client("--wrap", *options, "--", "/usr/bin/python3", server, begin=None)
+        assert os.read(c.process.stdout.fileno(), 100) == found + b"\n"
+        c.end()
+
+
 def test_a_wrapped_server_ends_with_its_client(client, me):
     server = me.write(me.work / "server.py", "import os, time\nos.fork() or os.setsid()\nos.fork()\ntime.sleep(600)\n")
     for how in (signal.SIGKILL, signal.SIGTERM):
@@ -221,6 +231,7 @@ def test_selftest(me, project):
         (["--wrap", "--selftest"], "exclude each other"),
         (["--wrap", "--direct", "--", "x"], "own tools"),
         (["--receipt", "x"], "--receipt needs --wrap"),
+        (["--private", "x"], "--private needs --wrap"),
         (["--yes"], "--yes needs --wrap-config"),
         (["--print-config", "emacs"], "no client 'emacs'"),
     ],

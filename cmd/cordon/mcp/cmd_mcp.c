@@ -79,6 +79,7 @@ static int check(const struct parsed *args, int mode, struct cordon_error *err)
 		int id, with, or_with;
 	} rules[] = {
 		{ OPT_RECEIPT, OPT_WRAP, OPT_WRAP_CONFIG },
+		{ OPT_PRIVATE, OPT_WRAP, OPT_WRAP_CONFIG },
 		{ OPT_YES, OPT_WRAP_CONFIG, OPT_WRAP_CONFIG },
 	};
 	static const int serving[] = { OPT_DIRECT, OPT_ALLOW_COMMIT };
