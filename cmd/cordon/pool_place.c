@@ -16,6 +16,7 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/session_place.h"
+#include "session_dir.h"
 
 #define FILE_NAME ".pool"
 #define SOCKET_NAME ".pool.sock"
@@ -23,26 +24,6 @@
 #define BACKLOG 64
 #define CLAIM_TRIES 100
 #define PROOF_MIN 70
-
-/* A directory of ours that nobody else can use: its descriptor or -errno. */
-static int open_dir(unsigned i, int may_make)
-{
-	char path[PATH_MAX];
-	struct stat st;
-	int fd;
-
-	session_place(i, (unsigned)geteuid(), path, sizeof(path));
-	if (may_make && mkdir(path, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077) &&
-	    (!may_make || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) == 0))
-		return fd;
-	close(fd);
-	return -EPERM;
-}
 
 static int open_file(int dir_fd, int flags)
 {
@@ -124,7 +105,7 @@ int pool_claim(struct pool_place *ret, int *ret_listen_fd, struct cordon_error *
 		return is_taken(pid, err);
 	*ret = (struct pool_place)POOL_PLACE_INIT;
 	for (unsigned i = 0; ret->dir_fd < 0 && i < SESSION_PLACES; i++)
-		ret->dir_fd = open_dir(i, 1);
+		ret->dir_fd = session_open_place(i, 1);
 	if (ret->dir_fd < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, 0,
 				  "there is no place for a pool: neither /run nor /tmp can be "
@@ -171,7 +152,7 @@ int pool_connect(int *ret_proof)
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
 		struct sockaddr_un address;
 		char text[16] = "";
-		int dir_fd = open_dir(i, 0), file_fd, fd = -1;
+		int dir_fd = session_open_place(i, 0), file_fd, fd = -1;
 		ssize_t n = -1;
 
 		if (dir_fd < 0)
@@ -217,7 +198,7 @@ pid_t pool_find(struct strbuf *ret_json)
 
 	for (unsigned i = 0; pid == 0 && i < SESSION_PLACES; i++) {
 		char text[TELL_MAX + 1], *json;
-		int dir_fd = open_dir(i, 0), fd = dir_fd < 0 ? -1 : open_file(dir_fd, 0);
+		int dir_fd = session_open_place(i, 0), fd = dir_fd < 0 ? -1 : open_file(dir_fd, 0);
 		ssize_t n = fd < 0 ? 0 : read_full(fd, text, TELL_MAX);
 
 		if (fd >= 0) {

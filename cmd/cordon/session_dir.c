@@ -40,8 +40,7 @@ int session_check_name(const char *name, struct cordon_error *err)
 	return -CORDON_E_USAGE;
 }
 
-/* A directory of ours that nobody else can use: its descriptor or -errno. */
-static int open_place(unsigned i, int may_make)
+int session_open_place(unsigned i, int may_make)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -161,7 +160,7 @@ static int is_taken(const char *name, struct cordon_error *err)
 static int check_other_places(const char *name, struct cordon_error *err)
 {
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
-		int dir_fd = open_place(i, 0), is_alive = 0, fd;
+		int dir_fd = session_open_place(i, 0), is_alive = 0, fd;
 
 		if (dir_fd < 0)
 			continue;
@@ -201,7 +200,7 @@ int session_claim(const char *name, struct session_place *ret, int *ret_listen_f
 		return r;
 	*ret = (struct session_place){ -1, -1, "", "" };
 	for (unsigned i = 0; ret->dir_fd < 0 && i < SESSION_PLACES; i++)
-		ret->dir_fd = open_place(i, 1);
+		ret->dir_fd = session_open_place(i, 1);
 	if (ret->dir_fd < 0)
 		return no_place(err);
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
@@ -262,7 +261,7 @@ int session_connect(const char *name, char ret_key[SESSION_KEY_CHARS + 1], struc
 	if (session_check_name(name, err) < 0)
 		return -CORDON_E_USAGE;
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
-		int dir_fd = open_place(i, 0), is_alive = 0, key_fd, fd;
+		int dir_fd = session_open_place(i, 0), is_alive = 0, key_fd, fd;
 		ssize_t n;
 
 		if (dir_fd < 0)
@@ -356,7 +355,7 @@ int session_each(void (*each)(void *arg, const char *name), void *arg, struct co
 
 	(void)err;
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
-		int dir_fd = open_place(i, 0);
+		int dir_fd = session_open_place(i, 0);
 		DIR *dir = dir_fd < 0 ? NULL : fdopendir(dir_fd);
 		const struct dirent *entry;
 		char name[SESSION_NAME_MAX + 1];

@@ -251,6 +251,6 @@ def _leave(need: Optional[Need]) -> None:
 
 
 def _look_at(outcome: "asyncio.Future[Any]") -> None:
-    """An error is nobody's any more if its task was cancelled."""
+    """After a cancelled task no caller takes its error."""
     if not outcome.cancelled():
         outcome.exception()

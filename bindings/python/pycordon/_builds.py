@@ -2,7 +2,7 @@
 """The compiled programs of a sandbox: who waits for which, and what is kept.
 
 Compilers are waited for by a few threads, so that callers of every kind wait for the same thing: a program
-that many runs need at once is compiled once. When nobody waits for it any more, its compiler is ended.
+that many runs need at once is compiled once. When the last caller stops waiting, its compiler is ended.
 What was made is kept as bytes in this process, and each run is shown a copy of its own: no run can change
 it for another one.
 """
@@ -88,7 +88,7 @@ class Build:
 
     def __init__(self) -> None:
         self.outcome: "Future[Outcome]" = Future()
-        self.outcome.set_running_or_notify_cancel()  # from now on nobody who waits can cancel it
+        self.outcome.set_running_or_notify_cancel()  # from now on no waiting caller can cancel it
         self.waiting = 0
         self.has_begun = False
         self.is_unwanted = False
@@ -127,7 +127,7 @@ class Need:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether the compiler was ended because nobody waits."""
+        """Whether the compiler was ended because no caller waits."""
         return self._build.is_unwanted
 
     def arguments(self) -> "Union[RunArguments, Result]":

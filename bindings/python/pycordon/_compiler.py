@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One run of a compiler, in a sandbox of its own, and what it leaves.
 
-A compiler works on code that nobody has looked at. Its sandbox has the tool chain, the program's files
+A compiler works on untrusted code. Its sandbox has the tool chain, the program's files
 and nothing else: no network, no grants, a private directory that is removed afterwards. What it leaves is
 data of that code's making: it is read through the sandbox's files, as bytes, within bounds.
 """
@@ -59,7 +59,7 @@ class Made:
 
 
 Outcome = Union[Made, Result]
-#: Told of each sandbox that is made, before anything runs in it; raises if nobody waits any more.
+#: Told of each sandbox that is made, before anything runs in it; raises if no caller waits any more.
 Began = Callable[["Engine"], None]
 
 
