@@ -88,6 +88,12 @@ static int add_all(struct cordon_policy *dst, const struct cordon_policy *src,
 	return r;
 }
 
+/* As far as this one knows. */
+static int here_is_presets(const struct cordon_policy *policy)
+{
+	return policy->here_is_presets || !strlist_has(&policy->fs_write, POLICY_HERE);
+}
+
 int policy_merge(struct cordon_policy *dst, const struct cordon_policy *src,
 		 struct cordon_error *err)
 {
@@ -102,6 +108,9 @@ int policy_merge(struct cordon_policy *dst, const struct cordon_policy *src,
 		policy_done(&merged);
 		return r;
 	}
+	merged.here_is_presets = here_is_presets(dst) && here_is_presets(src) &&
+				 strlist_has(&merged.fs_write, POLICY_HERE);
+	policy_settle_here(&merged);
 	policy_done(dst);
 	*dst = merged;
 	return 0;
@@ -124,6 +133,7 @@ int cordon_policy_copy(const struct cordon_policy *policy, struct cordon_policy 
 		cordon_policy_free(copy);
 		return r;
 	}
+	copy->here_is_presets = policy->here_is_presets;
 	*ret = copy;
 	return 0;
 }

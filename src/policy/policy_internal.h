@@ -32,6 +32,12 @@ void policy_put_bool(struct cordon_policy *policy, const struct policy_key *key,
 /* Says that a list was given, even if it turns out to be empty. */
 void policy_touch(struct cordon_policy *policy, const struct policy_key *key);
 
+#define POLICY_HERE "." /* what presets grant: the current directory */
+
+/* A workspace takes the place of the write grant of a preset: that one is a start, and would let
+ * the command change the very directory of which it has a copy. */
+void policy_settle_here(struct cordon_policy *policy);
+
 /* Where the value is stored, by the key's type. */
 struct strlist *policy_list(struct cordon_policy *policy, const struct policy_key *key);
 int64_t *policy_number(struct cordon_policy *policy, const struct policy_key *key);

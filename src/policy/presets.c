@@ -135,6 +135,7 @@ int cordon_policy_preset(struct cordon_policy *policy, const char *name, struct 
 	for (i = 0; i < preset->n_settings && r == 0; i++)
 		r = cordon_policy_set(&settings, preset->settings[i].key, preset->settings[i].value,
 				      err);
+	settings.here_is_presets = strlist_has(&settings.fs_write, POLICY_HERE);
 	if (r == 0)
 		r = policy_merge(policy, &settings, err);
 	policy_done(&settings);

@@ -65,6 +65,19 @@ static bool adds_to_default(const struct policy_key *key)
 	       key->offset == offsetof(struct cordon_policy, fs_write);
 }
 
+/* A workspace takes the place of what a preset grants (policy_settle_here()). */
+static bool is_replaced(const struct teller *t, const struct policy_key *key, size_t source,
+			const char *text)
+{
+	if (key->offset != offsetof(struct cordon_policy, fs_write) ||
+	    !t->sources[source]->here_is_presets || strcmp(text, POLICY_HERE) != 0)
+		return false;
+	for (size_t i = 0; i < t->n; i++)
+		if (t->sources[i]->workspace)
+			return true;
+	return false;
+}
+
 static void tell_list(const struct teller *t, const struct policy_key *key)
 {
 	bool is_set = false;
@@ -75,7 +88,7 @@ static void tell_list(const struct teller *t, const struct policy_key *key)
 		if (policy_is_set(t->sources[i], key) && list->n == 0)
 			tell(t, key, "", t->names[i]); /* commands: none but the command */
 		for (size_t j = 0; j < list->n; j++)
-			if (!is_said_elsewhere(t, key, i, j))
+			if (!is_said_elsewhere(t, key, i, j) && !is_replaced(t, key, i, list->v[j]))
 				tell(t, key, list->v[j], t->names[i]);
 		is_set |= policy_is_set(t->sources[i], key);
 	}

@@ -69,6 +69,8 @@ int policy_add_entry(struct cordon_policy *policy, const struct policy_key *key,
 	const char *copy;
 
 	policy_touch(policy, key);
+	if (list == &policy->fs_write && strcmp(text, POLICY_HERE) == 0)
+		policy->here_is_presets = 0;
 	if (strlist_has(list, text))
 		return 0;
 	if (list->n >= POLICY_LIST_MAX)
@@ -78,6 +80,20 @@ int policy_add_entry(struct cordon_policy *policy, const struct policy_key *key,
 	if (!copy || strlist_add(&policy->arena, list, copy) < 0)
 		return policy_nomem(err);
 	return 0;
+}
+
+void policy_settle_here(struct cordon_policy *policy)
+{
+	struct strlist *list = &policy->fs_write;
+	size_t n = 0;
+
+	if (!policy->workspace || !policy->here_is_presets)
+		return;
+	for (size_t i = 0; i < list->n; i++)
+		if (strcmp(list->v[i], POLICY_HERE) != 0)
+			list->v[n++] = list->v[i];
+	list->n = n;
+	policy->here_is_presets = 0;
 }
 
 static int put_string(struct cordon_policy *policy, const struct policy_key *key, const char *text,
@@ -132,8 +148,11 @@ static int put_path(struct cordon_policy *policy, const struct policy_key *key, 
 
 	if (r < 0)
 		return r;
-	return key->type == POLICY_TYPE_PATH ? put_string(policy, key, path, err)
-					     : policy_add_entry(policy, key, path, err);
+	if (key->type != POLICY_TYPE_PATH)
+		return policy_add_entry(policy, key, path, err);
+	r = put_string(policy, key, path, err);
+	policy_settle_here(policy);
+	return r;
 }
 
 static int put_command(struct cordon_policy *policy, const struct policy_key *key, const char *text,

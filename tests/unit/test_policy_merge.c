@@ -36,6 +36,16 @@ static const struct {
 	{ { "fs.read=/a", "{\"fs\":{\"read\":[\"/b\",\"/a\"]}}", "fs.read=/c" },
 	  "{\"fs\":{\"read\":[\"/a\",\"/b\",\"/c\"]}}" },
 	{ { "preset:build", "fs.write=/out" }, "\"write\":[\".\",\"/out\"]" },
+	/* A workspace takes the place of what a preset grants, but not of what was asked for. */
+	{ { "preset:build", "fs.workspace=/w" }, "\"fs\":{\"workspace\":\"/w\"," },
+	{ { "fs.workspace=/w", "preset:build" }, "\"fs\":{\"workspace\":\"/w\"," },
+	{ { "{\"preset\":\"build\",\"fs\":{\"workspace\":\"/w\"}}" },
+	  "\"fs\":{\"workspace\":\"/w\"," },
+	{ { "preset:build", "preset:agent", "fs.write=/out", "fs.workspace=/w" },
+	  "\"fs\":{\"write\":[\"/out\"],\"deny\"" },
+	{ { "preset:build", "fs.write=.", "fs.workspace=/w" }, "\"fs\":{\"write\":[\".\"]," },
+	{ { "preset:build", "fs.workspace=/w", "fs.write=." }, "\"fs\":{\"write\":[\".\"]," },
+	{ { "fs.write=.", "preset:build", "fs.workspace=/w" }, "\"fs\":{\"write\":[\".\"]," },
 	{ { "commands=git", "{\"commands\":[\"make\"]}", "commands=sh,git" },
 	  "{\"commands\":[\"git\",\"make\",\"sh\"]}" },
 	/* An empty list is not "no list", and does not take entries away. */

@@ -110,6 +110,17 @@ def test_ways_to_name_one(desk):
     assert desk.changes(second) == {"text": "modified"}
 
 
+def test_a_workspace_takes_the_place_of_a_presets_grant(desk):
+    """Alone, the preset lets the command change the current directory."""
+    desk.fill({"text": "a\n", ".env": "canary\n"})
+    desk.run("! cat .env && echo b >text", "--preset", "agent")
+    assert (desk.base / "text").read_text() == "a\n" and desk.changes() == {"text": "modified"}
+    done = desk.me.run(["--workspace", ".", "-w", ".", "--preset", "agent"], ["true"], desk.level)
+    assert done.returncode == 125 and b"cannot be both" in done.stderr
+    assert desk.me.run(["--preset", "agent"], ["sh", "-c", "echo c >text"], desk.level).returncode == 0
+    assert (desk.base / "text").read_text() == "c\n"
+
+
 def test_diff(desk):
     desk.fill(BASE)
     ws = desk.run(CHANGE)
