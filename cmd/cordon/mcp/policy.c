@@ -178,8 +178,35 @@ static int read_settings(struct server *s, struct wanted *w, struct cordon_error
 	return r;
 }
 
-/* --direct: --workspace DIR means -w DIR -C DIR. */
-static int make_policy(struct server *s, struct cordon_policy **ret, struct cordon_error *err)
+/* What presets call the current directory is @base. */
+static int add_presets(struct cordon_policy *policy, const struct parsed *args, const char *base,
+		       struct cordon_error *err)
+{
+	struct cordon_policy *presets = NULL;
+	char *text = NULL;
+	int r = cordon_policy_new(&presets, err);
+
+	for (size_t i = 0; r >= 0 && i < args->n_options; i++)
+		if (args->options[i].id == OPT_PRESET)
+			r = cordon_policy_preset(presets, args->options[i].value, err);
+	/* It takes the place of what a preset lets a command change. */
+	if (r >= 0 && !parsed_has(args, OPT_DIRECT))
+		r = cordon_policy_set(presets, "fs.workspace", base, err);
+	if (r >= 0)
+		r = cordon_policy_to_json(presets, &text, err);
+	if (r >= 0)
+		r = cordon_policy_json(policy, text, strlen(text), "--preset", base, err);
+	cordon_free(text);
+	cordon_policy_free(presets);
+	return r;
+}
+
+/*
+ * --direct: --workspace DIR means -w DIR -C DIR. @base: the workspace, if it is known yet. A client
+ * starts its servers anywhere, so presets mean the workspace and not the directory of the start.
+ */
+static int make_policy(struct server *s, const char *base, struct cordon_policy **ret,
+		       struct cordon_error *err)
 {
 	struct parsed args = *s->args;
 	size_t n = args.n_options;
@@ -188,14 +215,22 @@ static int make_policy(struct server *s, struct cordon_policy **ret, struct cord
 	args.options = calloc(n + 1, sizeof(*args.options));
 	if (!args.options)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	args.n_options = 0;
 	for (size_t i = 0; i < n; i++) {
-		args.options[i] = s->args->options[i];
-		if (args.options[i].id == OPT_WORKSPACE && parsed_has(s->args, OPT_DIRECT))
-			args.options[i].id = OPT_WRITE;
+		struct parsed_option *to = &args.options[args.n_options];
+
+		if (base && s->args->options[i].id == OPT_PRESET)
+			continue;
+		*to = s->args->options[i];
+		if (to->id == OPT_WORKSPACE && parsed_has(s->args, OPT_DIRECT))
+			to->id = OPT_WRITE;
+		args.n_options++;
 	}
 	r = cordon_policy_new(ret, err);
 	if (r >= 0)
 		r = cordon_policy_set(*ret, "limits.output", OUTPUT, err);
+	if (r >= 0 && base && parsed_has(s->args, OPT_PRESET))
+		r = add_presets(*ret, s->args, base, err);
 	if (r >= 0 && parsed_has(s->args, OPT_DIRECT) && !parsed_has(s->args, OPT_CWD) &&
 	    parsed_value(s->args, OPT_WORKSPACE))
 		r = cordon_policy_set(*ret, "cwd", parsed_value(s->args, OPT_WORKSPACE), err);
@@ -239,8 +274,38 @@ static void make_pool(struct server *s)
 	struct cordon_run_options options;
 
 	server_run_options(s, &options);
+	/* Calls come after long pauses, and what may have changed since is compared anyway. */
+	how.max_age_ms = -1;
 	if (cordon_pool_new(s->launcher, s->policy, &options, &how, &s->pool, NULL) < 0)
 		s->pool = NULL;
+}
+
+/* What the options ask for: *w, s->base and s->policy. */
+static int read_options(struct server *s, struct wanted *w, struct cordon_error *err)
+{
+	const char *workspace = parsed_value(s->args, OPT_WORKSPACE);
+	int r = make_policy(s, NULL, &s->policy, err);
+
+	if (r >= 0)
+		r = read_settings(s, w, err);
+	if (r < 0)
+		return r;
+	/* As an option it is a grant now, so this one comes from a file. */
+	if (parsed_has(s->args, OPT_DIRECT) && w->workspace)
+		return usage(err, "--direct, but the policy file asks for a copy (fs.workspace)",
+			     "take fs.workspace out of the file, and give --workspace DIR");
+	if (parsed_has(s->args, OPT_DIRECT) && workspace) {
+		w->workspace = strdup(workspace);
+		if (!w->workspace)
+			return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	}
+	r = check_workspace(s, w, err);
+	if (r >= 0 && s->base && parsed_has(s->args, OPT_PRESET)) {
+		cordon_policy_free(s->policy);
+		s->policy = NULL;
+		r = make_policy(s, s->base, &s->policy, err);
+	}
+	return r;
 }
 
 int server_init(struct server *s, const struct parsed *args, struct cordon_error *err)
@@ -249,15 +314,7 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 	int r;
 
 	*s = (struct server){ .args = args, .in = STRBUF_INIT, .out = STRBUF_INIT, .out_fd = -1 };
-	r = make_policy(s, &s->policy, err);
-	if (r >= 0)
-		r = read_settings(s, &w, err);
-	if (r >= 0 && parsed_has(args, OPT_DIRECT) && parsed_value(args, OPT_WORKSPACE)) {
-		free(w.workspace);
-		w.workspace = strdup(parsed_value(args, OPT_WORKSPACE));
-	}
-	if (r >= 0)
-		r = check_workspace(s, &w, err);
+	r = read_options(s, &w, err);
 	if (r >= 0)
 		r = make_final(s, err);
 	if (r >= 0)

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/glob.h"
 #include "base/path.h"
 #include "config.h"
 
@@ -24,16 +25,30 @@ static int is_relative_path(const struct option *o, const char *value)
 	       value[0] != '~';
 }
 
+/* @value from the current directory, which is no part of a pattern. 0, or -errno. */
+static int make_absolute(const char *value, int is_pattern, char ret[PATH_MAX])
+{
+	char cwd[PATH_MAX], base[PATH_MAX];
+	int r = 0;
+
+	if (!getcwd(cwd, sizeof(cwd)))
+		return -errno;
+	if (is_pattern)
+		r = glob_escape(cwd, base, sizeof(base));
+	return r < 0 ? r : path_normalise(is_pattern ? base : cwd, value, ret, PATH_MAX);
+}
+
 static int add_option(struct words *w, const struct parsed_option *p, struct cordon_error *err)
 {
 	const struct option *o = &option_table[p->id];
-	char cwd[PATH_MAX], path[PATH_MAX];
+	const int is_pattern = p->id == OPT_DENY && p->value && glob_is_pattern(p->value);
 	const char *value = p->value, *word;
+	char path[PATH_MAX];
 	int r;
 
-	if (value && is_relative_path(o, value)) {
-		r = getcwd(cwd, sizeof(cwd)) ? path_normalise(cwd, value, path, sizeof(path))
-					     : -errno;
+	/* A pattern without a place stands for every place: made absolute, it would deny less. */
+	if (value && is_relative_path(o, value) && !(is_pattern && glob_is_anywhere(value))) {
+		r = make_absolute(value, is_pattern, path);
 		if (r < 0)
 			return cordon_err(err, CORDON_E_PATH, -r, "--%s: '%s'", o->name, value);
 		value = path;
