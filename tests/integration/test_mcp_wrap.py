@@ -128,11 +128,65 @@ def test_other_clients_configurations(me):
     path = me.write(me.work / "c.json", '{"mcp": {"a": {"type": "local", "command": ["x", "y"], "environment": {"K": "v"}}}}')
     assert me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"]).returncode == 0
     assert json.loads(path.read_text())["mcp"]["a"]["command"] == [me.cordon, "mcp", "--wrap", "-e", "K", "--", "x", "y"]
-    for text, said in (("{// x\n}", "no comments"), ("[]", "names no MCP servers"), ('{"a":1}', "names no MCP servers")):
+    for text, said in (("{// x\n}", "names no MCP servers"), ("[]", "names no MCP servers"), ('{"a":1}', "names no MCP servers")):
         done = me.outside([me.cordon, "mcp", "--wrap-config", me.write(me.work / "c.json", text), "-y"])
         assert done.returncode == 125 and said in done.stderr.decode(), text
         assert (me.work / "c.json").read_text() == text
     assert me.outside([me.cordon, "mcp", "--wrap-config", "/nowhere"]).returncode == 125
+
+
+COMMENTED = """// ä "mcpServers": {"no": {"command": "x"}}
+{
+    /* "a": {"command": "b"}, */ "servers": { // the ones, at "{"
+        /* ü */ "web": {"command": "npx", /* why */ "args": ["-y", "http://x/*y*/",],}, // x\r
+        "bare": {"command": "s"},
+    },
+}
+"""
+
+
+def test_a_configuration_with_comments(me):
+    """As editors have it; a comment stays, and what looks like a server in one is none."""
+    path = me.write(me.work / "mcp.json")
+    path.write_bytes(COMMENTED.encode())
+    done = me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"])
+    assert done.returncode == 0, done.stderr
+    front = f'"command": "{me.cordon}"'
+    want = COMMENTED.replace('"command": "npx"', front).replace('["-y"', '["mcp", "--wrap", "--", "npx", "-y"')
+    want = want.replace('{"command": "s"}', '{%s, "args": ["mcp", "--wrap", "--", "s"]}' % front)
+    assert path.read_bytes() == want.encode()
+    done = me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"])
+    assert "nothing to wrap" in done.stderr.decode() and path.read_bytes() == want.encode()
+
+
+@pytest.mark.parametrize("end", ["\r", "\u2028", "\u2029", None])
+def test_a_comment_that_ends_elsewhere_for_others_is_refused(me, end):
+    """What we take for a comment a client might take for a server, which would run without a sandbox."""
+    server = '"evil": {"command": "x"}, '
+    text = '{"mcpServers": {// a%s%s\n"a": {"command": "b"}}}' % (end, server) if end else '{"mcpServers": {} /* "a"}'
+    path = me.work / "c.json"
+    path.write_bytes(text.encode())
+    done = me.outside([me.cordon, "mcp", "--wrap-config", path, "-y"])
+    assert done.returncode == 125 and "without a clear end" in done.stderr.decode()
+    assert path.read_bytes() == text.encode()
+
+
+def test_what_servers_keep_is_apart(me):
+    """One that is evil must not find the programs that the next one has installed."""
+    one = {"command": "x"}
+    config = {"mcpServers": {"a": one, "../a": one, "b/c": one, ".": one}, "projects": {"/p": {"mcpServers": {"a": one}}}}
+    status, said, got = wrap_config(me, config, "--private", "kept", "--receipt", me.work / "r")
+    assert status == 0, said
+    words = [server["args"] for server in (*got["mcpServers"].values(), *got["projects"]["/p"]["mcpServers"].values())]
+    kept = [word for args in words for word in args if word.startswith("--private=")]
+    names = ["a", "%2E./a".replace("/", "%2F"), "b%2Fc", "%2E", "%2Fp,a"]
+    assert kept == [f"--private={me.work}/kept/{name}" for name in names]
+    receipts = [word for args in words for word in args if word.startswith("--receipt=")]
+    assert receipts == [f"--receipt={me.work}/r.{name}" for name in names]
+    assert (me.work / "kept").stat().st_mode & 0o777 == 0o700
+    words = got["mcpServers"]["../a"]["args"]
+    done = me.outside([me.cordon, *words[: words.index("--")], "--", "touch", "/tmp/x"])
+    assert done.returncode == 0 and (me.work / "kept" / names[1] / "tmp" / "x").exists()
 
 
 def wrap_config(me, config, *more):

@@ -16,12 +16,13 @@
 #include "base/err.h"
 #include "base/io.h"
 #include "base/json_read.h"
-#include "base/json_write.h"
 #include "base/macros.h"
 #include "base/textdiff.h"
 #include "config.h"
+#include "jsonc.h"
 #include "out.h"
 #include "verbs.h"
+#include "wrap_words.h"
 
 #define SERVERS_MAX 256
 #define FILE_MAX ((size_t)4 << 20)
@@ -35,6 +36,8 @@ struct edit {
 struct wrapping {
 	struct words words;
 	struct strbuf old, new;
+	struct strbuf plain; /* the old text as JSON, with everything at its place */
+	const char *owner;   /* the key of the object whose servers these are */
 	struct edit edits[2 * SERVERS_MAX];
 	size_t n, n_wrapped, n_maps;
 	struct stat st; /* of the old text */
@@ -81,35 +84,6 @@ static struct strbuf *add_edit(struct wrapping *w, size_t at, size_t len)
 	e = &w->edits[w->n++];
 	*e = (struct edit){ at, len, STRBUF_INIT };
 	return &e->text;
-}
-
-static void add_word(struct strbuf *sb, const char *word)
-{
-	struct json_writer w;
-
-	json_writer_init(&w, sb, 0);
-	json_string(&w, NULL, word);
-}
-
-/* "mcp", "--wrap", options, "-e", "NAME", ..., "--" */
-static void add_words(struct strbuf *sb, const struct wrapping *w, const struct json_value *env)
-{
-	add_word(sb, "mcp");
-	strbuf_puts(sb, ", ");
-	add_word(sb, "--wrap");
-	for (size_t i = 0; i < w->words.list.n; i++) {
-		strbuf_puts(sb, ", ");
-		add_word(sb, w->words.list.v[i]);
-	}
-	/* What the client gives to the server is meant for it. */
-	for (const struct json_value *v = env ? env->first : NULL; v; v = v->next) {
-		strbuf_puts(sb, ", ");
-		add_word(sb, "-e");
-		strbuf_puts(sb, ", ");
-		add_word(sb, v->key);
-	}
-	strbuf_puts(sb, ", ");
-	add_word(sb, "--");
 }
 
 static int is_text(const struct json_value *v, const char *text)
@@ -180,40 +154,42 @@ static void say_skipped(const struct wrapping *w, const struct json_value *serve
 }
 
 /* opencode: the command and its arguments are one list. */
-static void wrap_list(struct wrapping *w, const struct json_value *command,
-		      const struct json_value *env)
+static void wrap_list(struct wrapping *w, const struct json_value *server,
+		      const struct json_value *command, const struct json_value *env)
 {
-	struct strbuf *sb = add_edit(w, offset_of(&w->old, command->line, command->column) + 1, 0);
+	struct strbuf *sb =
+		add_edit(w, offset_of(&w->plain, command->line, command->column) + 1, 0);
 
 	if (!sb)
 		return;
-	add_word(sb, w->words.program);
+	wrap_word(sb, w->words.program);
 	strbuf_puts(sb, ", ");
-	add_words(sb, w, env);
+	wrap_words(sb, &w->words, w->owner, server, env);
 	strbuf_puts(sb, ", ");
 	w->n_wrapped++;
 }
 
-static void wrap_command(struct wrapping *w, const struct json_value *command,
-			 const struct json_value *args, const struct json_value *env)
+static void wrap_command(struct wrapping *w, const struct json_value *server,
+			 const struct json_value *command, const struct json_value *args,
+			 const struct json_value *env)
 {
-	size_t at = offset_of(&w->old, command->line, command->column);
-	size_t len = string_len(&w->old, at);
+	size_t at = offset_of(&w->plain, command->line, command->column);
+	size_t len = string_len(&w->plain, at);
 	struct strbuf *sb = add_edit(w, at, len);
 	struct strbuf *rest;
 
 	if (!sb)
 		return;
-	add_word(sb, w->words.program);
+	wrap_word(sb, w->words.program);
 	rest = sb;
 	if (args) {
-		rest = add_edit(w, offset_of(&w->old, args->line, args->column) + 1, 0);
+		rest = add_edit(w, offset_of(&w->plain, args->line, args->column) + 1, 0);
 		if (!rest)
 			return;
 	} else {
 		strbuf_puts(rest, ", \"args\": [");
 	}
-	add_words(rest, w, env);
+	wrap_words(rest, &w->words, w->owner, server, env);
 	strbuf_puts(rest, ", ");
 	strbuf_add(rest, w->old.data + at, len);
 	strbuf_puts(rest, args ? args->first ? ", " : "" : "]");
@@ -242,13 +218,13 @@ static int wrap_server(struct wrapping *w, const struct json_value *server,
 		if (is_wrapped(w, command->first, command->first->next, env))
 			say_skipped(w, server, ALREADY);
 		else
-			wrap_list(w, command, env);
+			wrap_list(w, server, command, env);
 	} else if (!command || command->type != JSON_STRING || (args && args->type != JSON_ARRAY)) {
 		say_skipped(w, server, "it has no command here (a remote server?)");
 	} else if (args && is_wrapped(w, command, args->first, env)) {
 		say_skipped(w, server, ALREADY);
 	} else {
-		wrap_command(w, command, args, env);
+		wrap_command(w, server, command, args, env);
 	}
 	return 0;
 }
@@ -288,14 +264,12 @@ static int wrap_all(struct wrapping *w, const struct json_value *object, int is_
 		int is_map = !strcmp(v->key, "mcpServers");
 
 		if (is_map && v->type != JSON_OBJECT)
-			r = cordon_err(err, CORDON_E_USAGE, 0, "'mcpServers' is no object");
-		else if (v->type != JSON_OBJECT)
+			return cordon_err(err, CORDON_E_USAGE, 0, "'mcpServers' is no object");
+		if (v->type != JSON_OBJECT)
 			continue;
-		else if (is_map ||
-			 (is_root && (!strcmp(v->key, "servers") || !strcmp(v->key, "mcp"))))
-			r = wrap_map(w, v, err);
-		else
-			r = wrap_all(w, v, 0, err);
+		is_map |= is_root && (!strcmp(v->key, "servers") || !strcmp(v->key, "mcp"));
+		w->owner = is_root ? NULL : object->key;
+		r = is_map ? wrap_map(w, v, err) : wrap_all(w, v, 0, err);
 	}
 	return r;
 }
@@ -343,15 +317,31 @@ static int read_config(struct wrapping *w, const char *path, struct cordon_error
 	return r < 0 ? cordon_err(err, CORDON_E_PATH, -r, "cannot read '%s'", path) : 0;
 }
 
+/* @text with its comments blanked, into @plain, and what it says. */
+static int read_commented(const struct strbuf *text, const char *path, struct strbuf *plain,
+			  struct arena *arena, const struct json_value **ret,
+			  struct cordon_error *err)
+{
+	int r;
+
+	strbuf_add(plain, text->data ? text->data : "", text->len);
+	strbuf_puts(plain, ""); /* there is a text, even an empty one */
+	if (plain->failed)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	r = jsonc_blank(plain, path, err);
+	return r < 0 ? r : json_read(plain->data, plain->len, path, arena, ret, err);
+}
+
 static int make_new(struct wrapping *w, const char *path, struct cordon_error *err)
 {
 	struct arena arena = ARENA_INIT;
+	struct strbuf again = STRBUF_INIT;
 	const struct json_value *root;
-	int r = json_read(w->old.data, w->old.len, path, &arena, &root, err);
+	int r = read_commented(&w->old, path, &w->plain, &arena, &root, err);
 
 	if (r < 0) {
 		if (!err->hint[0])
-			cordon_err_hint(err, "only JSON without comments can be rewritten; write "
+			cordon_err_hint(err, "what cannot be rewritten here: write "
 					     "'cordon mcp --wrap --' in front of each command");
 		goto done;
 	}
@@ -369,8 +359,9 @@ static int make_new(struct wrapping *w, const char *path, struct cordon_error *e
 		r = cordon_err(err, CORDON_E_USAGE, 0, "'%s' names too many servers", path);
 	/* What is written has to be read again. */
 	if (r >= 0)
-		r = json_read(w->new.data ? w->new.data : "", w->new.len, path, &arena, &root, err);
+		r = read_commented(&w->new, path, &again, &arena, &root, err);
 done:
+	strbuf_done(&again);
 	arena_done(&arena);
 	return r;
 }
@@ -437,9 +428,19 @@ static int replace_file(const struct wrapping *w, const char *path, struct cordo
 	return cordon_err(err, CORDON_E_PATH, -r, "cannot write '%s'", path);
 }
 
+/* Each server has a private directory of its own below the one that is named. */
+static int make_private(const struct parsed *args, struct cordon_error *err)
+{
+	const char *path = parsed_value(args, OPT_PRIVATE);
+
+	if (path && mkdir(path, 0700) < 0 && errno != EEXIST)
+		return cordon_err(err, CORDON_E_PATH, errno, "cannot make '%s'", path);
+	return 0;
+}
+
 int mcp_wrap_config(const struct parsed *args)
 {
-	static struct wrapping w = { .old = STRBUF_INIT, .new = STRBUF_INIT };
+	static struct wrapping w = { .old = STRBUF_INIT, .new = STRBUF_INIT, .plain = STRBUF_INIT };
 	const char *path = parsed_value(args, OPT_WRAP_CONFIG);
 	struct cordon_error err = CORDON_ERROR_INIT;
 	int status;
@@ -459,7 +460,7 @@ int mcp_wrap_config(const struct parsed *args)
 		say_line("nothing was written; --yes writes it");
 		return 0;
 	}
-	if (replace_file(&w, path, &err) < 0)
+	if (make_private(args, &err) < 0 || replace_file(&w, path, &err) < 0)
 		goto fail;
 	if (!w.is_quiet)
 		say_line("%zu server%s wrapped; restart the client", w.n_wrapped,

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MCP_WRAP_WORDS_H
+#define MCP_WRAP_WORDS_H
+
+#include "base/json_read.h"
+#include "base/strbuf.h"
+#include "config.h"
+
+/* One word, as JSON. */
+void wrap_word(struct strbuf *sb, const char *word);
+
+/* "mcp", "--wrap", options, "-e", "NAME", ..., "--". @owner: the key of the object that has the
+ * map of servers, NULL if that is the whole file. */
+void wrap_words(struct strbuf *sb, const struct words *words, const char *owner,
+		const struct json_value *server, const struct json_value *env);
+
+#endif
