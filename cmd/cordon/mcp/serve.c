@@ -121,6 +121,9 @@ static void step_all(struct server *s, const struct waits *w)
 	sessions_look(s);
 	for (struct call *call = s->calls; call; call = call->next)
 		call_step(call, w->fds, w->n);
+	/* What a client waits for comes before sandboxes for the next calls are made, which happens
+	 * when a run is freed. */
+	client_flush(s);
 	sweep(s);
 	methods_sweep(s);
 	sessions_sweep(s);
