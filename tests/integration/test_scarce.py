@@ -69,11 +69,13 @@ def test_open_files_inside(me, level):
 def test_address_space(me, level):
     """From the least that lets the command say its version: less is the exec's own failure."""
     step = 16 << 10
-    least = next(
-        n
-        for n in range(step, 64 << 20, step)
-        if limited(me, resource.RLIMIT_AS, n, [me.cordon, "--version"]).returncode == 0
-    )
+    too_little, least = 0, 64 << 20
+    while least - too_little > step:
+        n = (least + too_little) // 2 // step * step
+        if limited(me, resource.RLIMIT_AS, n, [me.cordon, "--version"]).returncode == 0:
+            least = n
+        else:
+            too_little = n
     # The guest has the same limit; where that is less than a dynamic program needs, it ends with 127. The
     # command contains init, whose tables are large.
     values = range(least, least + (1 << 20), step)
