@@ -65,7 +65,7 @@ bench: ## measure against bare processes and bubblewrap
 bench-update: ## measure what people feel, and make it the reference that `make bench` compares with
 	@tools/install-deps.sh build bench
 	@$(MAKE) --no-print-directory all
-	/usr/bin/python3 bench/run.py --build $(BUILD) --only everyday --update
+	/usr/bin/python3 bench/run.py --build $(BUILD) --only everyday,python,mcp --update
 
 lint: ## format, static analysis, layers, symbols, sizes
 	@tools/install-deps.sh build python lint

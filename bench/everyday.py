@@ -1,8 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people feel: one table of ratios, each with its aim and with the figure of the last change.
-
-The committed figures (bench/ratios.tsv) are the reference. A ratio that moved by more than 5 % is
-named, so that a loss is seen in the change that causes it."""
+"""What people feel: ratios, each with its aim, that are followed from change to change (reference.py)."""
 
 import json
 import os
@@ -16,9 +13,6 @@ import report
 import weigh
 import workload
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-REFERENCE = os.path.join(HERE, "ratios.tsv")
-MOVED = 0.05
 DOCUMENTS = "/usr/share/doc"
 
 # The row, and what it should reach.
@@ -138,32 +132,7 @@ class Everyday:
         self.figures["idle: our processes, kB"] = min(weights)
 
 
-def read_reference():
-    try:
-        with open(REFERENCE, encoding="utf-8") as f:
-            rows = [line.rstrip("\n").split("\t") for line in f if not line.startswith("#")]
-    except FileNotFoundError:
-        return {}
-    return {name: float(value) for name, value in rows}
-
-
-def write_reference(figures):
-    with open(REFERENCE, "w", encoding="utf-8") as f:
-        f.write("# Written by `make bench-update`; `make bench` compares with it.\n")
-        for name, value in figures.items():
-            f.write(f"{name}\t{value:.2f}\n")
-
-
-def change(before, now):
-    if before is None:
-        return "new"
-    moved = now / before - 1
-    if abs(moved) <= MOVED:
-        return ""
-    return f"{moved:+.0%} {'SLOWER' if moved > 0 else 'better'}"
-
-
-def bench(b, joined, is_update):
+def bench(b, joined):
     if not contenders.bwrap():
         print("\nNo bwrap here: the table of everyday use is left out.")
         return
@@ -176,15 +145,6 @@ def bench(b, joined, is_update):
         e.bench_idle()
     finally:
         shutil.rmtree(e.memory)
-    reference = read_reference()
-    rows = []
     for name, value in e.figures.items():
-        before = reference.get(name)
-        rows.append([name, f"{value:.2f}", f"{before:.2f}" if before else "-",
-                     change(before, value), f"<= {AIMS[name]}"])
+        b.figures.put(name, value, AIMS[name])
         b.targets.at_most(name, value, AIMS[name])
-    report.table("Everyday use: ratios of the minimums", ["", "now", "committed", "moved", "aim"],
-                 rows)
-    if is_update:
-        write_reference(e.figures)
-        print(f"\nWritten: {os.path.relpath(REFERENCE)}")

@@ -9,7 +9,7 @@ import report
 # What is drawn: name in the results, name in the picture, what the contender isolates.
 ROWS = [
     ("bare", "bare process", "no isolation"),
-    ("parked", "libcordon, parked", "all layers; init made ahead (internal)"),
+    ("parked", "libcordon, parked", "all layers; from a pool, made ahead"),
     ("library", "libcordon", "all layers, from a C program"),
     ("cordon run", "cordon run", "namespaces, Landlock, seccomp, limits"),
     ("bwrap", "bwrap --unshare-all", "namespaces"),

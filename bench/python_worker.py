@@ -1,47 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures on request, one round for each line on standard input: see bench/python.py.
 
-    python_worker.py WHAT MIB      WHAT: cordon, sandlock, large (numpy and pandas), interpreters or forks;
-                                   MIB: memory that this process holds, or with `forks` an interpreter
+    python_worker.py WHAT MIB [COMMANDS]
+
+WHAT: cordon, sandlock, large (numpy and pandas), interpreters, two (on two CPUs), held, forks or commands
+(JSON: name to argv). MIB: memory that this process holds, or with `forks` an interpreter.
 
 A request is the name of a contender; the answer is its time in milliseconds. `rate N`: warm runs per
 second, looked at for N seconds. `many N` runs N sleeps of one second at once, `grade N` N small
-programs with a pool and `grade plain N` with subprocess.
+programs with a pool and `grade plain N` with subprocess. `hold N` begins N warm runs that wait, `release`
+ends them.
 """
 
 import asyncio
-import os
 import concurrent.futures
+import json
+import os
 import subprocess
 import sys
+import threading
 import time
 
 TRUE = ["/bin/true"]
 CODE = "print(1)"
+HELD = "print(1, flush=True)\nimport os\nos.read(0, 1)"  # as in python_floor.py
+PARKED = 2
 
 
 def plain():
     subprocess.run(TRUE, stdin=subprocess.DEVNULL, capture_output=True, check=True)
 
 
-def interpreter():
-    subprocess.run([sys.executable, "-c", CODE], stdin=subprocess.DEVNULL, capture_output=True,
-                   check=True)
+def with_commands(commands):
+    """Whole programs, as a Python program starts them."""
+    def contender(argv):
+        def run():
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=True)
+            assert done.stdout == b"1\n", done
+        return run
 
-
-def fork():
-    """The floor of a warm start: a copy of a process that has started, without any protection."""
-    read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(write, 1)
-        exec(compile(CODE, "main.py", "exec"), {"__name__": "__main__"})
-        sys.stdout.flush()
-        os._exit(0)
-    os.close(write)
-    got = os.read(read, 100)
-    os.close(read)
-    assert os.waitpid(pid, 0)[1] == 0 and got
+    return {name: contender(argv) for name, argv in commands.items()}, None, None, None
 
 
 PROGRAM = """
@@ -74,12 +72,6 @@ def grade(pool, count):
 LARGE = "import numpy, pandas; print(1)"
 
 
-def interpreter_large():
-    """The same with the two libraries that data programs begin with."""
-    subprocess.run([sys.executable, "-c", LARGE], stdin=subprocess.DEVNULL, capture_output=True,
-                   check=True)
-
-
 def with_large():
     import pycordon
 
@@ -90,8 +82,59 @@ def with_large():
         result = pool.run_code(LARGE)
         assert result.ok, result
 
-    return {"interpreter, numpy and pandas": interpreter_large,
-            "Pool.run_code, numpy and pandas": warm}, None, None, None
+    def bare():
+        subprocess.run([sys.executable, "-I", "-c", LARGE], stdin=subprocess.DEVNULL,
+                       capture_output=True, check=True)
+
+    return {"numpy and pandas, python3 -I -c": bare,
+            "numpy and pandas, run_code, warm": warm}, None, lambda: wait_for(pool), None
+
+
+def wait_for(*boxes):
+    """What is made ahead is made while the caller does something else."""
+    end = time.perf_counter() + 1
+    for box in boxes:
+        while box.parked()["parked"] < waiting(box) and time.perf_counter() < end:
+            time.sleep(0.001)
+    time.sleep(0.003)
+
+
+def waiting(box):
+    return box.workers + 1 if hasattr(box, "workers") else PARKED
+
+
+def with_held():
+    """Warm runs that wait. All have one pipe as standard input, which ends when they may."""
+    import pycordon
+
+    most = 64
+    pool = pycordon.Pool(preload=(), workers=most, parked=1).start()
+    assert pool.warm_reason is None, pool.warm_reason
+    assert pool.run_code(CODE).ok
+    held = []
+
+    def hold(count):
+        read, write = os.pipe()
+        programs = [pycordon.Program(HELD, stdin=read) for _ in range(min(count, most))]
+        done = []
+        thread = threading.Thread(target=lambda: done.extend(pool.map(programs)))
+        thread.start()
+        held.append((read, write, thread, done, count))
+
+    def release():
+        read, write, thread, done, count = held.pop()
+        os.close(write)
+        thread.join()
+        os.close(read)
+        assert len(done) == count and all(graded.ok for graded in done), done
+
+    return {"release": release}, None, None, hold
+
+
+def with_two():
+    """On two CPUs, however many there are. Threads that are made from now on are there, too."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
+    return {}, None, None, None
 
 
 def rate(seconds):
@@ -148,17 +191,12 @@ def with_cordon():
     import pycordon
 
     sandbox, fresh = pycordon.Sandbox(), pycordon.Sandbox(persist=False)
-    pool, parked = pycordon.Pool(preload=()).start(), pycordon.Sandbox(parked=2)
+    pool, parked = pycordon.Pool(preload=()).start(), pycordon.Sandbox(parked=PARKED)
     cold = pycordon.Pool(preload=None).start()
     assert pool.warm_reason is None, pool.warm_reason
 
     def rest():
-        """What is made ahead is made while the caller does something else."""
-        end = time.perf_counter() + 1
-        for box, count in ((pool, pool.workers + 1), (cold, cold.workers + 1), (parked, 2)):
-            while box.parked()["parked"] < count and time.perf_counter() < end:
-                time.sleep(0.001)
-        time.sleep(0.003)
+        wait_for(pool, cold, parked)
 
     def checked(result):
         assert result.ok, result
@@ -178,11 +216,9 @@ def with_cordon():
         "Sandbox.run, fresh": lambda: checked(fresh.run(TRUE)),
         "Sandbox.run, parked": lambda: checked(parked.run(TRUE)),
         "Pool.run": lambda: checked(pool.run(TRUE)),
-        "interpreter": interpreter,
-        "run_code": lambda: checked(sandbox.run_code(CODE)),
-        "fork": fork,
-        "Pool.run_code, cold": lambda: checked(cold.run_code(CODE)),
-        "Pool.run_code": lambda: checked(pool.run_code(CODE)),
+        "run_code, cold": lambda: checked(sandbox.run_code(CODE)),
+        "run_code, parked": lambda: checked(cold.run_code(CODE)),
+        "run_code, warm": lambda: checked(pool.run_code(CODE)),
     }, many, rest, lambda count: grade(pool, count)
 
 
@@ -242,7 +278,7 @@ def with_sandlock():
 
     return {
         "sandlock": lambda: checked(sandbox.run(TRUE)),
-        "sandlock, python": lambda: checked(sandbox.run(["/usr/bin/python3", "-c", CODE])),
+        "sandlock's package, python3 -I -c": lambda: checked(sandbox.run([sys.executable, "-I", "-c", CODE])),
     }, None, None, None
 
 
@@ -254,7 +290,8 @@ def main():
     if what == "forks":
         held = None
     makers = {"cordon": with_cordon, "sandlock": with_sandlock, "forks": lambda: with_forks(mib),
-              "large": with_large, "interpreters": with_interpreters}
+              "large": with_large, "interpreters": with_interpreters, "two": with_two,
+              "held": with_held, "commands": lambda: with_commands(json.loads(sys.argv[3]))}
     contenders, many, rest, graded = makers[what]()
     for line in sys.stdin:
         name, _, count = line.strip().partition("\t")
@@ -262,8 +299,8 @@ def main():
             took = asyncio.run(many(int(count)))
         elif name == "rate":
             took = rate(float(count)) / 1e3
-        elif name == "grade":
-            took = graded(int(count))
+        elif name in ("grade", "hold"):
+            took = graded(int(count)) or 0.0
         elif name == "grade plain":
             took = grade_plain(int(count))
         else:

@@ -26,6 +26,7 @@ import mcp
 import net
 import picture
 import python
+import reference
 import report
 import weigh
 import workload
@@ -56,6 +57,7 @@ class Bench:
         self.home = f"{self.dir}/home"
         self.cordon = f"{self.dir}/cordon"
         self.targets = report.Targets()
+        self.figures = reference.Figures()
         shutil.copy(f"{build}/cmd/cordon/cordon", self.cordon)
         if contenders.sandlock():
             shutil.copy(contenders.sandlock(), f"{self.dir}/sandlock")
@@ -284,7 +286,8 @@ def parse_arguments():
                            "workspace,python,mcp",
                    help="comma-separated parts to run")
     p.add_argument("--update", action="store_true",
-                   help="make the everyday ratios of this run the reference (bench/ratios.tsv)")
+                   help="make the figures of this run the reference (bench/ratios.tsv); those of "
+                        "parts that do not run stay")
     return p.parse_args()
 
 
@@ -305,7 +308,7 @@ def main():
                         os.path.join(os.path.dirname(os.path.abspath(args.build)),
                                      "bench", "start-up.svg"))
         if "everyday" in parts:
-            everyday.bench(b, joined, args.update)
+            everyday.bench(b, joined)
         if "resident" in parts:
             bench_resident(b)
         if "root" in parts and b.is_root:
@@ -333,6 +336,9 @@ def main():
             python.bench_python(b)
         if "mcp" in parts:
             mcp.bench(b)
+        b.figures.show()
+        if args.update:
+            b.figures.write()
         b.targets.show()
         print(f"\n{time.monotonic() - started:.0f} s in all")
     finally:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What sandboxes weigh that do nothing: memory of their processes and of the kernel."""
 
+import glob
 import os
 import subprocess
 import time
@@ -26,31 +27,46 @@ def kernel_kb():
     return sum(info.get(key, 0) for key in KERNEL)
 
 
-def tree(pid):
-    """All descendants; threads other than the first have no children here."""
+def children(pid):
+    """Those of all its threads."""
     found = []
-    todo = [pid]
-    while todo:
-        p = todo.pop()
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
         try:
-            with open(f"/proc/{p}/task/{p}/children", encoding="ascii") as f:
-                children = [int(c) for c in f.read().split()]
+            with open(path, encoding="ascii") as f:
+                found += [int(c) for c in f.read().split()]
         except OSError:
-            continue
-        found += children
-        todo += children
+            pass  # it has just ended
     return found
 
 
-def pss_kb(pid):
+def tree(pid):
+    """All descendants."""
+    found = []
+    todo = [pid]
+    while todo:
+        below = children(todo.pop())
+        found += below
+        todo += below
+    return found
+
+
+def rollup_kb(pid, *fields):
+    """The sum of these fields of its memory; 0 if it may not be read."""
     try:
         with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as f:
-            for line in f:
-                if line.startswith("Pss:"):
-                    return int(line.split()[1])
+            lines = [line.split() for line in f]
     except OSError:
-        pass
-    return 0
+        return 0
+    return sum(int(words[1]) for words in lines if words[0].rstrip(":") in fields)
+
+
+def pss_kb(pid):
+    return rollup_kb(pid, "Pss")
+
+
+def private_kb(pid):
+    """Pages that no other process has."""
+    return rollup_kb(pid, "Private_Clean", "Private_Dirty")
 
 
 def name_of(pid):

@@ -8,7 +8,9 @@
  * the session as a whole: `limits.wall` is its lifetime, and reaching the limit of memory, disk or
  * CPU time ends it. A command may have a time limit and a limit of output of its own.
  *
- * All commands of a session are one guest: they have the same rights and can signal each other.
+ * All commands of a session are one guest: they have the same rights. Before Landlock ABI 6 (Linux
+ * 6.12) they can signal each other. Since then none reaches what another one has started by a
+ * signal or an abstract Unix socket.
  *
  * Like a run a session never blocks: cordon_session_fd() is one descriptor to poll for the session
  * and all its commands, cordon_session_process() handles what happened. The rules about threads and

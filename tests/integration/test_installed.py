@@ -115,6 +115,16 @@ def test_workspace_example(tmp_path):
     assert os.listdir(tmp_path / "state" / "cordon" / "workspaces") == []
 
 
+def test_session_example(tmp_path):
+    """Commands share files and processes; what one leaves running goes on for the next."""
+    compile_example(ROOT / "examples" / "c" / "session.c", tmp_path / "example", True)
+    out = run([tmp_path / "example", "sleep 60 & echo $! > /tmp/pid", "test -d /proc/$(cat /tmp/pid) && echo it goes on; exit 3"])
+    assert out.returncode == 0, out.stderr
+    lines = out.stdout.splitlines()
+    assert lines[:3] == ["[exited, status 0]", "it goes on", "[exited, status 3]"], out.stdout
+    assert re.fullmatch(r"up for \d+ ms, \d tasks", lines[3]) and lines[4:] == ["session: cancelled"], out.stdout
+
+
 def test_pkg_config(tmp_path):
     env = {**os.environ, "PKG_CONFIG_PATH": str(libdir() / "pkgconfig")}
     out = run(["pkg-config", f"--define-variable=prefix={PREFIX}", "--cflags", "--libs", "cordon"], env=env)

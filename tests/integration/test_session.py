@@ -15,6 +15,7 @@ import time
 
 import pytest
 from conftest import PATH, ceiling, rows
+from differences import kernel_lacks
 
 _numbers = itertools.count()
 
@@ -105,6 +106,17 @@ def test_a_server_for_the_next_command(session):
     assert command["running"] and "http.server" in command["command"]
     assert s.call("kill", s.name, "1").returncode == 0
     assert until(lambda: not s.status()["commands"][0]["running"])
+
+
+def test_signals_between_commands(session):
+    """The layers of each command are its own, and the kernel lets no signal across."""
+    s = session()
+    assert s.sh("sleep 87.4 & echo $! > /tmp/pid; kill -0 $!").returncode == 0
+    done = s.sh("kill $(cat /tmp/pid)")
+    assert (done.returncode == 0) is kernel_lacks("landlock-scopes"), done.stderr
+    assert s.sh("sleep 87.5", "-d").returncode == 0
+    assert s.call("kill", s.name, "3").returncode == 0
+    assert until(lambda: s.status()["commands"][-1]["running"] is False)
 
 
 def test_json_of_a_command(session, level):

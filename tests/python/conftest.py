@@ -57,11 +57,11 @@ def host(place):
     package = os.path.dirname(os.path.dirname(os.path.abspath(pycordon.__file__)))
     env = {**os.environ, "PYTHONPATH": package}
 
-    def run(code, *args, check=True, **options):
+    def run(code, *args, check=True, patience=60, **options):
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code), *map(str, args)],
             stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            timeout=ceiling(60), env=env, **options,
+            timeout=ceiling(patience), env=env, **options,
         )  # fmt: skip
         if check:
             assert done.returncode == 0, f"exit {done.returncode}\n{done.stdout}\n{done.stderr}"

@@ -2,10 +2,11 @@
 """An interpreter as a command of a session: it shares files, processes and the network inside with the
 session's other commands.
 
-An interpreter expects a sandbox whose engine starts a run. This is one whose runs are commands of a
-session. Another thread may drive that session, too, and each of the two can take events away that the other
-waits for. So an interpreter has a descriptor of its own to wait for, which that thread makes readable when
-the command is over, and it tells that thread when it has handled the end of something.
+An interpreter expects a sandbox whose engine starts runs. The engine here starts commands of a session
+instead. A session has one descriptor for all its events, and several threads may handle them: the one that
+waits for an interpreter's answer, and one that waits for another command. Each can handle an event that the
+other waits for. So an interpreter has a descriptor of its own to wait for, which the other thread makes readable
+when the command is over, and it tells that thread what it has handled itself.
 """
 
 from __future__ import annotations
