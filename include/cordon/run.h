@@ -347,6 +347,12 @@ const struct cordon_result *cordon_run_result(const struct cordon_run *run);
 /** Ends the run if it is not over, and frees it. NULL is fine. */
 void cordon_run_free(struct cordon_run *run);
 
+/** cordon_workspace_branch() of the workspace that @run has at this moment; the run goes on. What
+ * it changes meanwhile is copied or not: for a copy of one moment the command must be at rest, and
+ * only the caller can know. CORDON_E_STATE: it has none, or is over. */
+int cordon_run_branch(struct cordon_run *run, uint64_t max_bytes, uint64_t max_files,
+		      struct cordon_workspace **ret, struct cordon_error *err);
+
 /** Removes a private directory (cordon_run_options.private_dir) with all that runs left in it. Not
  * an error if it does not exist. If a run still uses it, it may be removed in part, and that is an
  * error. A directory with other content stays as it is (CORDON_E_PATH). */

@@ -147,6 +147,13 @@ int cordon_workspace_summary(struct cordon_workspace *ws, struct cordon_summary 
 int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret,
 			     struct cordon_error *err);
 
+/** Makes a workspace without a name that begins as a copy of @ws, over the same directory; from
+ * then on the two are independent. Nothing is waited for until it is on the disk. More than
+ * @max_bytes of content or @max_files entries is an error; 0 = no bound. Fails if a run or a commit
+ * has @ws. Close *ret with cordon_workspace_close(); until then nobody else can use it. */
+int cordon_workspace_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_files,
+			    struct cordon_workspace **ret, struct cordon_error *err);
+
 /* What to do where the base changed since the run saw it. */
 enum cordon_conflicts {
 	CORDON_CONFLICTS_REFUSE = 0, /* nothing at all is committed */

@@ -452,19 +452,26 @@ static void note_usage(struct cordon_run *run)
 				      : WS_USAGE_UNKNOWN;
 }
 
-/* Mount points that init made for denied names are not changes. */
-static void remove_covered(struct cordon_run *run)
+/* They are not changes. */
+void workspace_uncover(const struct cordon_run *run, const struct cordon_workspace *ws)
 {
 	const uint64_t resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
-	int content = ws_open_content(run->workspace.ws);
+	int content = ws_open_content(ws);
 
 	for (size_t i = 0; content >= 0 && run->plan && i < run->plan->n_covered; i++) {
 		const char *path = run->plan->covered[i];
 		size_t dir_len = path_dir_len(path);
-		const char *dir = dir_len ? arena_strndup(&run->arena, path, dir_len) : ".";
 		const char *name = path + dir_len + (path[dir_len] == '/');
+		char dir[PATH_MAX] = ".";
 		struct stat st;
-		int fd = dir ? sys_openat2(content, dir, O_PATH | O_DIRECTORY, resolve) : -1;
+		int fd;
+
+		if (dir_len >= sizeof(dir))
+			continue;
+		if (dir_len)
+			memcpy(dir, path, dir_len);
+		dir[dir_len ? dir_len : 1] = '\0';
+		fd = sys_openat2(content, dir, O_PATH | O_DIRECTORY, resolve);
 
 		if (fd >= 0 && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    S_ISREG(st.st_mode) && st.st_size == 0 && !(st.st_mode & 07777))
@@ -524,7 +531,7 @@ void workspace_end(struct cordon_run *run, bool has_run)
 	if (!has_run && rw->info.is_new) {
 		discard(rw);
 	} else {
-		remove_covered(run);
+		workspace_uncover(run, ws);
 		open_work(ws);
 		note_usage(run);
 		r = settle(run, &err);

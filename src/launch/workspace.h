@@ -36,6 +36,8 @@ const struct plan_workspace *workspace_plan(const struct cordon_run *run);
 int workspace_lock_fd(const struct cordon_run *run);
 /* Its usage before the run, for init's count of limits.disk. */
 void workspace_usage(const struct cordon_run *run, struct control_limits *ret);
+/* Takes mount points that init made for denied names out of @ws: the run's own, or a copy of it. */
+void workspace_uncover(const struct cordon_run *run, const struct cordon_workspace *ws);
 /* The tree is gone: records its changes, for the result. Removes a new workspace if the run never
  * began, or if it has neither changes nor a name. */
 void workspace_end(struct cordon_run *run, bool has_run);

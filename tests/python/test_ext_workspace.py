@@ -174,3 +174,27 @@ def test_progress_can_stop_a_copy(made):
     else:  # a copy so small that the function was not called
         assert not calls
         assert finish(run)["exit_code"] == 0
+
+
+def test_a_branch_while_a_run_has_it(made):
+    base, state = made
+    run = _cordon.Launcher().start(
+        policy(fs_workspace=str(base)), ["/bin/sh", "-c", "echo 4 >c; exec sleep 600"],
+        env=ENV, cwd=base, state_dir=state, workspace_name="w",
+    )  # fmt: skip
+    content = lambda ws: {c["path"]: c["kind"] for c in ws.changes()}  # noqa: E731
+    with pytest.raises(_cordon.Error, match="in use"):
+        _cordon.Workspace("w", state).branch(0, 0)
+    one = _cordon.Workspace(run.branch(0, 0), state)
+    assert one.info()["parent"] == _cordon.Workspace("w", state).info()["id"] and not one.info()["in_use"]
+    two = _cordon.Workspace(one.branch(1 << 20, 100), state)
+    assert content(one) == content(two)
+    run.cancel()
+    finish(run)
+    with pytest.raises(_cordon.Error, match="no workspace, or is over"):
+        run.branch(0, 0)
+    run.close()
+    one.discard()
+    assert two.commit(paths=["a"])["applied"] == 1 and (base / "a").read_text() == "2\n"
+    two.discard()
+    assert [entry["name"] for entry in _cordon.workspace_list(state)] == ["w"]

@@ -26,7 +26,7 @@ from ._snapshot import Snapshot
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._store import Home
+    from ._branch import Files
     from ._types import InterpreterSettings
 
 
@@ -111,9 +111,9 @@ class AsyncInterpreter(InterpreterFront):
             self._check_forkable()
             image = self._ready_image() or await self._freeze()
             forks: List[AsyncInterpreter] = []
-            for home in await in_thread(self._copies, count, undo=_remove_all):
+            for files in await in_thread(self._copies, count, undo=_remove_all):
                 fork = AsyncInterpreter.__new__(AsyncInterpreter)
-                fork._go_on_as(self, AsyncSandbox, home, image)
+                fork._go_on_as(self, AsyncSandbox, files, image)
                 fork._turns, fork._slot = None, None
                 forks.append(fork)
         return forks[0] if n is None else forks
@@ -274,9 +274,9 @@ class AsyncInterpreter(InterpreterFront):
             _forget(loop, known)
 
 
-def _remove_all(homes: "List[Home]") -> None:
-    for home in homes:
-        home.remove()
+def _remove_all(made: "List[Files]") -> None:
+    for files in made:
+        files.remove()
 
 
 def _forget(loop: asyncio.AbstractEventLoop, known: Mapping[int, int]) -> None:

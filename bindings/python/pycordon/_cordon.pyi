@@ -152,6 +152,9 @@ class Run:
         """For one that was started with ``ahead``: it goes on, and a run that this thread started now
         would inherit the same."""
 
+    def branch(self, max_bytes: int, max_files: int, /) -> str:
+        """Id of a new workspace that begins as a copy of this run's. 0: no bound."""
+
     def published(self) -> List[Tuple[str, str, int, int]]:
         """(address, protocol, host_port, port) of each published port."""
 
@@ -248,6 +251,9 @@ class Workspace:
     def patch(self, fd: int, paths: Iterable[_Word] = ()) -> int: ...
     def export(self, format: str, fd: int, paths: Iterable[_Word] = ()) -> int:
         """`format` is "tar" or "patch". How many changes the format has no place for."""
+
+    def branch(self, max_bytes: int, max_files: int, /) -> str:
+        """Id of a new workspace that begins as a copy. 0: no bound."""
 
     def discard(self) -> None: ...
     def close(self) -> None: ...

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _arguments, _cordon, _store
+from ._branch import Branch, Files, of_run, of_workspace
 from ._native import command as cordon_command
 from ._native import launcher
 from ._builds import Builds, Need
@@ -101,11 +102,36 @@ class Engine:
         engine.private.take(home)
         return engine
 
-    def branch(self, home: _store.Home) -> "Engine":
-        """A sandbox like this one with the files in ``home``, a copy of this one's."""
-        engine = Engine(replace(self.settings, id=None, keep=False, parked=0))
+    def copy_files(self, run: Optional[_cordon.Run]) -> Files:
+        """A copy of the private files and a branch of the workspace, if there is one. ``run``: the one
+        that has them and is at rest; nothing else uses them."""
+        home = self.private.copy()
+        try:
+            return Files(home, self._branch_of_workspace(run))
+        except BaseException:
+            home.remove()
+            raise
+
+    def _branch_of_workspace(self, run: Optional[_cordon.Run]) -> Optional[Branch]:
+        if "fs.workspace" not in self.settings.policy.effective():
+            return None
+        # As for the private files: limits.disk counts a file for each 4 KiB.
+        limit = self._viewer.limits(self.private.open().path).disk_bytes
+        if run is not None:
+            return of_run(run, limit, limit // 4096)
+        left = self.runs.workspace.open()
+        if left is None:
+            return None  # nothing was changed, or it was committed or discarded
+        left.close()
+        return of_workspace(left.id, limit, limit // 4096)
+
+    def branch(self, files: Files) -> "Engine":
+        """A sandbox like this one with ``files``, a copy of this one's."""
+        engine = Engine(replace(self.settings, id=None, keep=False, name=None, parked=0))
         engine._viewer.take(self._viewer)
-        engine.private.take(home)
+        engine.private.take(files.home)
+        if files.branch is not None:
+            engine.runs.workspace.take(files.branch)
         return engine
 
     def snapshot(self, name: Optional[str], besides: Optional[_cordon.Run] = None) -> Snapshot:
@@ -185,6 +211,7 @@ class Engine:
             if self.warm is not None:
                 self.warm.close()
             self.runs.end()
+            self.runs.workspace.close()
             self._snapshots.close()
             self.private.close(remove)
 

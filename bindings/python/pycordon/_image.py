@@ -53,16 +53,10 @@ def check_kind(kind: Kind) -> None:
 
 def check_engine(engine: "Engine") -> None:
     """Whether interpreters of this sandbox can be forked."""
-    doc = engine.settings.policy.effective()
     if not engine.settings.persist:
         raise UnsupportedError(
             "a sandbox without persist has its files in memory, where a fork cannot copy them",
             hint="leave persist=True",
-        )
-    if "fs.workspace" in doc:
-        raise UnsupportedError(
-            "an interpreter with a workspace cannot be forked",
-            hint="workdir=DIR and fs_write= share a directory between forks, private files are copied",
         )
     if engine.level == "landlock":
         raise UnsupportedError("interpreters cannot be forked at level landlock")

@@ -28,8 +28,8 @@ from ._snapshot import Snapshot
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._branch import Files
     from ._front import Front
-    from ._store import Home
     from ._types import InterpreterSettings
 
 #: Bytes of each stream that an Execution keeps, and of what it displays.
@@ -200,17 +200,17 @@ class InterpreterFront:
         live.image = task.image
         return task.image
 
-    def _copies(self, n: int) -> "List[Home]":
+    def _copies(self, n: int) -> "List[Files]":
         """The files, for each fork."""
-        engine = self._sandbox._engine
-        engine.runs.check_quiet(None if self._live is None else self._live.run)
-        made: "List[Home]" = []
+        engine, run = self._sandbox._engine, None if self._live is None else self._live.run
+        engine.runs.check_quiet(run)
+        made: "List[Files]" = []
         try:
             for _ in range(n):
-                made.append(engine.private.copy())
+                made.append(engine.copy_files(run))
         except BaseException:
-            for home in made:
-                home.remove()
+            for files in made:
+                files.remove()
             raise
         return made
 
@@ -220,11 +220,11 @@ class InterpreterFront:
         self._sandbox._engine.check_restore(snapshot, None if self._live is None else self._live.run)
 
     def _go_on_as(
-        self, parent: "InterpreterFront", kind: "Type[Front]", home: "Home", image: Image
+        self, parent: "InterpreterFront", kind: "Type[Front]", files: "Files", image: Image
     ) -> None:
         """A new object becomes a fork, with a sandbox of this kind."""
         sandbox = kind.__new__(kind)
-        sandbox._engine = parent._sandbox._engine.branch(home)
+        sandbox._engine = parent._sandbox._engine.branch(files)
         self._set_up(parent._kind.name, sandbox, True, parent._cwd, parent._limit, parent._grace)
         self._image, self._first_count = image, parent._count
 
@@ -375,9 +375,9 @@ class Interpreter(InterpreterFront):
 
     def fork(self, n: Optional[int] = None) -> "Union[Interpreter, List[Interpreter]]":
         """An interpreter that goes on from the state of this one: variables, modules, functions, open
-        files, directory, and a copy of the sandbox's private files. ``n``: a list of so many. Each has a
-        sandbox of its own with the same policy, starts with its first call, and is closed by itself;
-        this one goes on as before. Python on x86_64 only.
+        files, directory, a copy of the sandbox's private files, and a branch of its workspace. ``n``: a
+        list of so many. Each has a sandbox of its own with the same policy, starts with its first call,
+        and is closed by itself; this one goes on as before. Python on x86_64 only.
 
         StateError, with nothing changed: threads or processes go on, or a descriptor cannot be
         opened again (sockets, pipes)."""
@@ -386,9 +386,9 @@ class Interpreter(InterpreterFront):
             self._check_forkable()
             image = self._ready_image() or self._freeze()
             forks: List[Interpreter] = []
-            for home in self._copies(count):
+            for files in self._copies(count):
                 fork = Interpreter.__new__(Interpreter)
-                fork._go_on_as(self, Sandbox, home, image)
+                fork._go_on_as(self, Sandbox, files, image)
                 fork._turns = Turns()
                 forks.append(fork)
         return forks[0] if n is None else forks

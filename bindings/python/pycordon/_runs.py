@@ -12,6 +12,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _cordon
+from ._branch import Branch
 from ._native import launcher, log
 from ._errors import ClosedError, PathError, StateError, make_error, raise_native
 from ._job import Endpoint, Job, free_port, missing_cwd
@@ -46,7 +47,22 @@ class WorkspaceTurn:
     def __init__(self, name: Optional[str]) -> None:
         self._name = name
         self._maker: "Optional[weakref.ref[Job]]" = None
+        self._branch: Optional[Branch] = None
         self.id: Optional[str] = None
+
+    def take(self, branch: Branch) -> None:
+        """The first run continues this one."""
+        self._branch, self.id = branch, branch.id
+
+    def has_begun(self) -> None:
+        """A run has the workspace."""
+        if self._branch is not None:
+            self._branch.use()
+
+    def close(self) -> None:
+        """There will be no run."""
+        if self._branch is not None:
+            self._branch.close()
 
     def open(self) -> "Optional[Workspace]":
         """The workspace that the last run left, or None."""
@@ -169,6 +185,8 @@ class Runs:
         except BaseException:
             self._unpublish(job)
             raise
+        if "workspace_name" in job.options:
+            self.workspace.has_begun()
         with self._lock:
             self.live.add(run)
             closed = self.is_closed

@@ -202,7 +202,8 @@ class PrivateDir:
 
     def _copy_of(self, source: _store.Home) -> _store.Home:
         view = self._viewer.limits(source.path)
-        home = _store.create(self._settings.meta(), keep=False)
+        # The name is that of the workspace, which the copy has not.
+        home = _store.create(replace(self._settings, name=None).meta(), keep=False)
         try:
             # limits.disk counts a file for each 4 KiB.
             _store.copy_private(source.path, home.path, view.disk_bytes, view.disk_bytes // 4096)

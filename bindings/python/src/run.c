@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "run.h"
+#include "workspace.h"
 
 /* Needs Python.h before it. */
 #include <structmember.h>
@@ -225,6 +226,31 @@ static PyObject *run_is_as_new(PyObject *object, PyObject *unused)
 	return PyBool_FromLong(is_so);
 }
 
+static PyObject *run_branch(PyObject *object, PyObject *args)
+{
+	struct run_object *self = (struct run_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	unsigned long long max_bytes, max_files;
+	struct cordon_workspace *ws = NULL;
+	struct cordon_run *run;
+	PyObject *got;
+	int r;
+
+	if (!PyArg_ParseTuple(args, "KK:branch", &max_bytes, &max_files))
+		return NULL;
+	run = run_enter(self);
+	if (!run)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+		pthread_mutex_lock(&self->lock);
+		r = cordon_run_branch(run, max_bytes, max_files, &ws, &err);
+		pthread_mutex_unlock(&self->lock);
+	Py_END_ALLOW_THREADS
+	got = r < 0 ? raise_error(self->module, &err) : branch_id(ws);
+	run_leave(self);
+	return got;
+}
+
 static PyObject *run_published(PyObject *object, PyObject *unused)
 {
 	struct run_object *self = (struct run_object *)object;
@@ -387,6 +413,8 @@ static PyMethodDef run_methods[] = {
 	  "channel(): this end of the channel, -1: none. The run closes it." },
 	{ "is_as_new", run_is_as_new, METH_NOARGS,
 	  "is_as_new(): a run that this thread started now would inherit the same." },
+	{ "branch", run_branch, METH_VARARGS,
+	  "branch(max_bytes, max_files): id of a new workspace, a copy of the run's." },
 	{ "published", run_published, METH_NOARGS,
 	  "published(): list of (address, protocol, host_port, port)." },
 	{ "notes", run_notes, METH_NOARGS, "notes(): remarks worth showing to a person." },

@@ -245,6 +245,33 @@ static PyObject *workspace_export(PyObject *object, PyObject *args, PyObject *kw
 	return write_to(object, number, fd, paths);
 }
 
+PyObject *branch_id(struct cordon_workspace *ws)
+{
+	PyObject *id = PyUnicode_FromString(cordon_workspace_info(ws)->id);
+
+	Py_BEGIN_ALLOW_THREADS
+		cordon_workspace_close(ws);
+	Py_END_ALLOW_THREADS
+	return id;
+}
+
+static PyObject *workspace_branch(PyObject *object, PyObject *args)
+{
+	struct workspace_object *self = (struct workspace_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	unsigned long long max_bytes, max_files;
+	struct cordon_workspace *ws = NULL;
+	struct workspace_call call;
+	int r;
+
+	if (!PyArg_ParseTuple(args, "KK:branch", &max_bytes, &max_files) ||
+	    workspace_begin(self, &call) < 0)
+		return NULL;
+	r = cordon_workspace_branch(call.ws, max_bytes, max_files, &ws, &err);
+	workspace_end(self, &call);
+	return r < 0 ? raise_error(self->module, &err) : branch_id(ws);
+}
+
 static PyObject *workspace_discard(PyObject *object, PyObject *unused)
 {
 	struct workspace_object *self = (struct workspace_object *)object;
@@ -295,6 +322,8 @@ static PyMethodDef workspace_methods[] = {
 	  "patch(fd, paths=()): unified diffs for people." },
 	{ "export", (PyCFunction)(void (*)(void))workspace_export, METH_VARARGS | METH_KEYWORDS,
 	  "export(format, fd, paths=()): 'tar' or 'patch'. How many changes were left out." },
+	{ "branch", workspace_branch, METH_VARARGS,
+	  "branch(max_bytes, max_files): id of a new workspace, a copy of this one." },
 	{ "discard", workspace_discard, METH_NOARGS, "discard(): removes it, and closes it." },
 	{ "close", workspace_close, METH_NOARGS, "close()." },
 	{ NULL, NULL, 0, NULL },

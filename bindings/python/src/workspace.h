@@ -26,6 +26,9 @@ struct workspace_call {
 int workspace_begin(struct workspace_object *self, struct workspace_call *call);
 void workspace_end(struct workspace_object *self, struct workspace_call *call);
 
+/* The id of a workspace that was just made, which is closed. */
+PyObject *branch_id(struct cordon_workspace *ws);
+
 PyObject *workspace_commit(PyObject *object, PyObject *args, PyObject *kwargs);
 PyObject *workspace_info_dict(const struct cordon_workspace_info *info);
 PyObject *workspace_change_dict(const struct cordon_change *change);

@@ -100,30 +100,34 @@ static int open_parent(struct making *m)
 {
 	const struct ws_create *create = m->create;
 	const struct ws_meta *p;
-	int r = ws_open(create->state_dir, create->parent, &m->parent, m->err);
+	const char *label;
+	int r = 0;
 
+	if (create->locked_parent)
+		m->parent = create->locked_parent;
+	else
+		r = ws_open(create->state_dir, create->parent, &m->parent, m->err);
 	if (r == 0)
 		r = ws_lock(m->parent, m->err);
 	if (r < 0)
 		return r;
 	p = &m->parent->meta;
+	label = create->parent ? create->parent : p->id;
 	if (strcmp(p->base, create->base) != 0 || p->base_ino != create->base_ino) {
 		(void)cordon_err(m->err, CORDON_E_STATE, 0,
-				 "workspace %s is over another directory, %s", create->parent,
-				 p->base);
+				 "workspace %s is over another directory, %s", label, p->base);
 		(void)cordon_err_hint(m->err, "one that begins as its copy must be over the same");
 		return -CORDON_E_STATE;
 	}
 	if (ws_is_overlay(m->parent) != (create->mechanism == CORDON_MECHANISM_OVERLAY))
 		return cordon_err(m->err, CORDON_E_STATE, 0,
 				  "workspace %s was made as %s, which this run cannot continue",
-				  create->parent,
-				  ws_is_overlay(m->parent) ? "an overlay" : "a copy");
+				  label, ws_is_overlay(m->parent) ? "an overlay" : "a copy");
 	if (ws_has_journal(m->parent->dir_fd)) {
 		(void)cordon_err(m->err, CORDON_E_STATE, 0,
-				 "a commit of workspace %s was interrupted", create->parent);
+				 "a commit of workspace %s was interrupted", label);
 		(void)cordon_err_hint(m->err, "finish it first: `cordon workspace commit %s`",
-				      create->parent);
+				      label);
 		return -CORDON_E_STATE;
 	}
 	return 0;
@@ -262,6 +266,9 @@ static int copy_content(struct making *m, int to_fd, bool is_upper)
 		return cordon_err(m->err, CORDON_E_SYSTEM, m->parent ? -from_fd : errno, "%s",
 				  from);
 	r = tree_copy(from_fd, to_fd, &copy);
+	/* Of all of it, for those who count. */
+	if (r == 0 && report_progress(m, &copy))
+		r = -ECANCELED;
 	close(from_fd);
 	if (r < 0)
 		return copy_failed(m, from, &copy, r);
@@ -459,7 +466,8 @@ static int make(struct making *m)
 		r = set_times(m);
 	if (r == 0) {
 		/* A copy is worth waiting for the disk; an empty upper has nothing to lose. */
-		int e = meta_write(m->ws->dir_fd, &m->ws->meta, !is_overlay || m->parent);
+		bool is_durable = (!is_overlay || m->parent) && !m->create->is_lazy;
+		int e = meta_write(m->ws->dir_fd, &m->ws->meta, is_durable);
 
 		if (e < 0)
 			r = cordon_err(m->err, CORDON_E_SYSTEM, -e, "%s", m->ws->path);
@@ -482,14 +490,15 @@ int ws_create(const struct ws_create *create, struct cordon_workspace **ret,
 	r = store_open(&m.store, create->state_dir, true, err);
 	if (r == 0)
 		r = check_overlap(&m);
-	if (r == 0 && create->parent)
+	if (r == 0 && (create->parent || create->locked_parent))
 		r = open_parent(&m);
 	if (r == 0)
 		r = make(&m);
 	if (m.half_name[0])
 		(void)tree_remove(m.store.fd, m.half_name);
 	store_close(&m.store);
-	cordon_workspace_close(m.parent);
+	if (m.parent != create->locked_parent)
+		cordon_workspace_close(m.parent);
 	if (r < 0) {
 		cordon_workspace_close(m.ws);
 		return r;

@@ -74,7 +74,9 @@ struct ws_create {
 	ino_t base_ino;
 	const char *name;   /* NULL = none */
 	const char *parent; /* id or name of the workspace to begin as a copy of, or NULL */
-	int mechanism;	    /* OVERLAY, or COPY (reflink is tried) */
+	struct cordon_workspace *locked_parent; /* or this one, which the caller has locked */
+	bool is_lazy;  /* a copy is not waited for until it is on the disk */
+	int mechanism; /* OVERLAY, or COPY (reflink is tried) */
 	int (*progress)(void *arg, uint64_t files, uint64_t bytes); /* may be NULL */
 	void *arg;
 };
@@ -82,6 +84,11 @@ struct ws_create {
 /* Makes a workspace, locked by us. */
 int ws_create(const struct ws_create *create, struct cordon_workspace **ret,
 	      struct cordon_error *err);
+
+/* cordon_workspace_branch() of a workspace that is locked by us, or by a run of ours, and stays so.
+ */
+int ws_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_files,
+	      struct cordon_workspace **ret, struct cordon_error *err);
 
 /* Finds by id, name or (the only one over) directory. CORDON_E_NOT_FOUND is not used: CORDON_E_PATH
  * with ENOENT if there is none, CORDON_E_USAGE if there are several. Does not lock. */
