@@ -34,9 +34,9 @@ struct cordon_policy {
 	struct arena arena;
 
 	struct strlist fs_read, fs_write, fs_deny; /* absolute, or relative to the run's cwd */
-	int here_is_presets; /* "." is in fs_write because a preset says so, and nothing else */
-	const char *workspace;			   /* the same, of a directory */
-	int protect;				   /* enum policy_protect, -1 unset */
+	int here_is_presets;   /* "." is in fs_write because a preset says so, and nothing else */
+	const char *workspace; /* the same, of a directory */
+	int protect;	       /* enum policy_protect, -1 unset */
 	const char *cwd;
 
 	struct strlist env_pass; /* NAME or PREFIX* */
