@@ -126,7 +126,7 @@ int cordon_policy_copy(const struct cordon_policy *policy, struct cordon_policy 
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "cordon_policy_copy: an argument is NULL");
 	r = cordon_policy_new(&copy, err);
-	if (r < 0)
+	if (!copy)
 		return r;
 	r = add_all(copy, policy, err);
 	if (r < 0) {
