@@ -336,10 +336,10 @@ static int make_new(struct wrapping *w, const char *path, struct cordon_error *e
 {
 	struct arena arena = ARENA_INIT;
 	struct strbuf again = STRBUF_INIT;
-	const struct json_value *root;
+	const struct json_value *root = NULL;
 	int r = read_commented(&w->old, path, &w->plain, &arena, &root, err);
 
-	if (r < 0) {
+	if (!root) {
 		if (!err->hint[0])
 			cordon_err_hint(err, "what cannot be rewritten here: write "
 					     "'cordon mcp --wrap --' in front of each command");
