@@ -167,6 +167,49 @@ static void explain_said(const struct cordon_result *result)
 	}
 }
 
+/* A path that the command named with an error, and why that was. */
+static void add_path_reason(struct strbuf *sb, const struct cordon_denial *d)
+{
+	if (strcmp(d->rule, "fs.deny") == 0) {
+		strbuf_puts(sb, "' is hidden from the command by --deny");
+	} else if (strcmp(d->what, "connect") == 0) {
+		strbuf_puts(sb, "' is a socket of the host, which the command does not see");
+	} else if (!d->fix) {
+		strbuf_puts(sb, "' is kept from commands on purpose; no option is suggested");
+	} else if (strcmp(d->rule, "fs.read") == 0) {
+		strbuf_puts(sb, "' exists, but the command does not see it (show it with ");
+		strbuf_add_escaped(sb, d->fix, strlen(d->fix));
+		strbuf_putc(sb, ')');
+	} else {
+		strbuf_puts(sb, "' is closed to writing for the command (allow it with ");
+		strbuf_add_escaped(sb, d->fix, strlen(d->fix));
+		strbuf_puts(sb, ", or with --workspace instead of -w, and review the change)");
+	}
+}
+
+static void explain_one_path(const struct cordon_denial *d)
+{
+	struct strbuf sb = STRBUF_INIT;
+
+	strbuf_puts(&sb, "cordon: '");
+	strbuf_add_escaped(&sb, d->target, strlen(d->target));
+	add_path_reason(&sb, d);
+	strbuf_putc(&sb, '\n');
+	if (!sb.failed)
+		(void)out_write(STDERR_FILENO, sb.data, sb.len);
+	strbuf_done(&sb);
+}
+
+static void explain_paths(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_denials; i++) {
+		const struct cordon_denial *d = &result->denials[i];
+
+		if (strcmp(d->how, "said") == 0 && !is_said(d))
+			explain_one_path(d);
+	}
+}
+
 static void explain_put_aside(const struct cordon_result *result)
 {
 	size_t n = 0;
@@ -314,6 +357,7 @@ void explain_end(const struct parsed *args, const struct cordon_result *result)
 	explain_limits(result);
 	explain_network(result);
 	explain_said(result);
+	explain_paths(result);
 	explain_put_aside(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
 	    (is_cut(&result->out) || is_cut(&result->err)))

@@ -111,4 +111,9 @@ int discover_prefix_for_commands(struct arena *arena, const struct discover_inpu
  */
 bool discover_tree_allowed(const char *home, const char *real_path);
 
+/* May a person be advised to grant this path? No keys, no home and nothing that contains one, no
+ * other user's files, not /tmp, none of the kernel's files and none of the machine's sockets; to
+ * write neither programs nor settings of the machine. */
+bool discover_may_advise(const char *home, const char *real_path, bool is_write);
+
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which directories may never be granted as a whole just because a program lies in them.
+ * Which directories may never be granted as a whole just because a program lies in them, and which
+ * paths a person is never advised to grant.
  *
- * This is the only decision of this room that protects something. It works on real paths only.
+ * These are the only decisions of this room that protect something. They work on real paths only.
  */
 #include "discover/discover_internal.h"
 
@@ -48,6 +49,77 @@ static const char *const secret_dirs[] = {
 	".codex",
 	".gemini",
 	".cursor",
+};
+
+/* Below a home: files with keys, and with words that were typed. */
+static const char *const secret_files[] = {
+	".git-credentials",
+	".npmrc",
+	".yarnrc.yml",
+	".pypirc",
+	".pgpass",
+	".my.cnf",
+	".s3cfg",
+	".boto",
+	".bash_history",
+	".zsh_history",
+	".python_history",
+	".Xauthority",
+	".ICEauthority",
+	".cargo/credentials",
+	".cargo/credentials.toml",
+};
+
+/* What the kernel, the machine and its keys are. */
+static const char *const never_advised[] = {
+	"/proc",
+	"/sys",
+	"/dev",
+	"/boot",
+	"/run",
+	"/lost+found",
+	"/var/run",
+	"/var/lock",
+	"/etc/shadow",
+	"/etc/gshadow",
+	"/etc/ssh",
+	"/etc/sudoers",
+	"/etc/sudoers.d",
+	"/etc/krb5.keytab",
+	"/etc/ssl/private",
+	"/etc/shadow-",
+	"/etc/gshadow-",
+	"/etc/security/opasswd",
+	"/var/lib/cordon",
+};
+
+/* What other users run, too. */
+static const char *const never_advised_to_write[] = {
+	"/usr", "/bin", "/sbin", "/lib",     "/lib32",	   "/lib64",	 "/libx32",  "/etc",
+	"/nix", "/gnu", "/opt",	 "/var/lib", "/var/cache", "/var/spool", "/var/log", "/var/mail",
+};
+
+/* Names of keys, wherever they lie. One * stands for any bytes. */
+static const char *const secret_names[] = {
+	".env",
+	".netrc",
+	"id_rsa",
+	"id_dsa",
+	"id_ecdsa",
+	"id_ed25519",
+	"*.pem",
+	"*.key",
+	"*.p12",
+	"*.pfx",
+	"*.kdbx",
+	"*.jks",
+	"credentials",
+	"credentials.json",
+	"service-account.json",
+	".htpasswd",
+	".pgpass",
+	".git-credentials",
+	".env.*",
 };
 
 /* Below a home: directories of unrelated things, or with a credential beside the programs. */
@@ -182,4 +254,63 @@ bool known_dirs_is_managed(const char *home, const char *real_path)
 			return true;
 	}
 	return false;
+}
+
+static bool is_either_within(const char *a, const char *b)
+{
+	return path_is_within(a, b) || path_is_within(b, a);
+}
+
+/* @name is one of a list's names, of which one * stands for any bytes. */
+static bool is_secret_name(const char *name)
+{
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < ARRAY_SIZE(secret_names); i++) {
+		const char *star = strchr(secret_names[i], '*');
+		size_t head = star ? (size_t)(star - secret_names[i]) : 0;
+		size_t tail = star ? strlen(star + 1) : 0;
+
+		if (!star && strcmp(name, secret_names[i]) == 0)
+			return true;
+		if (star && len >= head + tail && strncmp(name, secret_names[i], head) == 0 &&
+		    strcmp(name + len - tail, star + 1) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_advisable_below_home(const char *rest)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(secret_dirs); i++)
+		if (is_either_within(secret_dirs[i], rest))
+			return false;
+	for (size_t i = 0; i < ARRAY_SIZE(secret_files); i++)
+		if (is_either_within(secret_files[i], rest))
+			return false;
+	return *rest != '\0';
+}
+
+bool discover_may_advise(const char *home, const char *real_path, bool is_write)
+{
+	const char *rest = home ? rest_below(home, real_path) : NULL;
+
+	if (real_path[0] != '/' || real_path[1] == '\0' || path_has_dotdot(real_path))
+		return false;
+	if (home && path_is_within(real_path, home))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(never_advised); i++)
+		if (is_either_within(never_advised[i], real_path))
+			return false;
+	for (size_t i = 0; is_write && i < ARRAY_SIZE(never_advised_to_write); i++)
+		if (is_either_within(never_advised_to_write[i], real_path))
+			return false;
+	if (strcmp(real_path, "/tmp") == 0 || strcmp(real_path, "/var/tmp") == 0)
+		return false;
+	if (is_secret_name(strrchr(real_path, '/') + 1))
+		return false;
+	if (rest)
+		return is_advisable_below_home(rest);
+	/* Of others. */
+	return !is_either_within("/home", real_path) && !is_either_within("/root", real_path);
 }

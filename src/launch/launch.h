@@ -381,9 +381,9 @@ void add_shell_word(struct strbuf *sb, const char *text);
 void absent_names_check(struct cordon_run *run);
 
 /* said.c */
-/* Has the plan protected names, about which the command may say something? */
+/* May the command say something that a denial can be made of? */
 bool said_is_wanted(const struct plan *plan);
-/* Adds a denial for each one that the command's own words name. */
+/* Adds a denial for each refusal that the command's own words name. After the result's kind. */
 void said_account(struct cordon_run *run);
 
 void result_fill(struct cordon_run *run);

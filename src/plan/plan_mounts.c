@@ -71,6 +71,48 @@ const char *plan_kernel_mount(struct arena *arena, const char *dir)
 	return ret;
 }
 
+static bool answers_by_itself(const char *type)
+{
+	static const char *const types[] = {
+		"ext2",	 "ext3",  "ext4",    "xfs",	 "btrfs", "bcachefs",
+		"f2fs",	 "zfs",	  "jfs",     "vfat",	 "exfat", "ntfs3",
+		"tmpfs", "ramfs", "overlay", "squashfs", "erofs", "iso9660",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (strcmp(type, types[i]) == 0)
+			return true;
+	return false;
+}
+
+bool plan_is_on_this_machine(const char *path)
+{
+	struct strbuf text = STRBUF_INIT;
+	struct mount_line mount;
+	size_t best_len = 0;
+	bool is_ours = false;
+
+	if (read_mounts(&text) == 0) {
+		char *at = text.data;
+
+		while (at && *at) {
+			char *line = at, *end = strchr(line, '\n');
+
+			at = end ? end + 1 : NULL;
+			if (end)
+				*end = '\0';
+			/* Of two at one place the later one is on top. */
+			if (!mount_line_read(line, &mount) || strlen(mount.point) < best_len ||
+			    !path_is_within(mount.point, path))
+				continue;
+			best_len = strlen(mount.point);
+			is_ours = answers_by_itself(mount.type);
+		}
+	}
+	strbuf_done(&text);
+	return is_ours;
+}
+
 static int refuse(struct build *b, const struct grant *g, const struct mount_line *mount)
 {
 	int r = cordon_err(b->err, CORDON_E_PATH, 0,

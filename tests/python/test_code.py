@@ -242,7 +242,7 @@ def test_memory_and_processes_are_limited():
         ("no-such-thing-here", ["exit code 127"]),
         ("touch /usr/x", ["Probably", "read-only", "fs_write"]),
         ("cat /etc/shadow", ["exit code"]),
-        ("cat /home/somebody/data.csv", ["not visible", "fs_read"]),
+        ("cat /home/somebody/data.csv", ["reading /home/somebody/data.csv", "on purpose", "no setting"]),
         (
             "python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 80)'",
             ["Refused", "network", 'net_allow=["example.com'],
@@ -306,6 +306,26 @@ def test_explain_protected_names(place, monkeypatch, merge):
         assert box.run("echo x >> .mcp.json").denials == ()
     with pycordon.Sandbox(workdir=here, fs_protect=False) as box:
         assert box.run("echo x >> .mcp.json").denials == ()
+
+
+def test_explain_paths(place):
+    data = place / "data"
+    data.write_text("x")
+    read_only = place / "read-only"
+    read_only.mkdir()
+    with pycordon.Sandbox(fs_read=[str(read_only)]) as box:
+        got = box.run_code(f"open({str(data)!r})")
+        assert got.denials == (pycordon.Denial("read", str(data), "fs.read", f"-r {data}", "said"),)
+        text = got.explain()
+        assert f"Refused: reading {data}. It would be allowed with fs_read=[" in text and str(data) in text
+        got = box.run(f"touch {read_only}/new")
+        text = got.explain()
+        assert f"Refused: writing to {read_only}. It would be allowed with fs_write=[" in text, text
+        got = box.run("cat /home/somebody/.ssh/id_rsa")
+        assert "on purpose; no setting is suggested" in got.explain() and got.denials[0].fix is None
+        assert box.run("cat /etc/nothing").denials == ()
+    with pycordon.Sandbox(fs_read=[str(data)]) as box:
+        assert box.run_code(f"open({str(data)!r})").ok
 
 
 def test_explain_what_did_not_start(box):

@@ -356,6 +356,85 @@ static void test_never(void)
 	CHECK(!discover_tree_allowed(NULL, "/home/u"));
 }
 
+static void test_advice(void)
+{
+	static const char *const never[] = {
+		"/",
+		"/home",
+		"/home/u",
+		"/home/other",
+		"/home/other/x",
+		"/root",
+		"/root/x",
+		"/home/u/.ssh",
+		"/home/u/.ssh/config",
+		"/home/u/.local",
+		"/home/u/.local/share",
+		"/home/u/.config/gh",
+		"/home/u/.bash_history",
+		"/home/u/.cargo",
+		"/etc",
+		"/etc/ssh",
+		"/etc/ssh/x",
+		"/etc/shadow",
+		"/run",
+		"/run/x.sock",
+		"/var",
+		"/var/run/x",
+		"/proc/1",
+		"/dev/sda",
+		"/sys",
+		"/boot/x",
+		"/srv/.env",
+		"/srv/.env.local",
+		"/srv/a.pem",
+		"/srv/id_rsa",
+		"/srv/credentials",
+		"/srv/../etc",
+		"relative",
+		"/home/u/x/server.key",
+	};
+	static const char *const fine[] = {
+		"/srv",
+		"/srv/data",
+		"/etc/mime.types",
+		"/home/u/data",
+		"/home/u/.cache/pip",
+		"/home/u/.cargo/registry",
+		"/tmp/x",
+		"/opt/x",
+		"/data/environment",
+		"/srv/env",
+		"/srv/.environment",
+		"/srv/pem",
+		"/usr/share/x",
+		"/var/lib/x",
+	};
+	static const char *const only_read[] = {
+		"/etc/mime.types",
+		"/usr/share/x",
+		"/opt/x",
+		"/var/lib/x",
+	};
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(never); i++)
+		CHECK_MSG(!discover_may_advise("/home/u", never[i], false), "%s", never[i]);
+	for (i = 0; i < ARRAY_SIZE(fine); i++)
+		CHECK_MSG(discover_may_advise("/home/u", fine[i], false), "%s", fine[i]);
+	for (i = 0; i < ARRAY_SIZE(only_read); i++)
+		CHECK_MSG(!discover_may_advise("/home/u", only_read[i], true), "%s", only_read[i]);
+	CHECK(discover_may_advise("/home/u", "/srv/data", true));
+	CHECK(discover_may_advise("/home/u", "/home/u/data", true));
+	CHECK(!discover_may_advise("/home/u", "/home/u/.ssh/x", true));
+	CHECK(!discover_may_advise(NULL, "/home/u/x", false));
+	/* A home in an unusual place. */
+	CHECK(!discover_may_advise("/data/people/u", "/data/people", false));
+	CHECK(!discover_may_advise("/data/people/u", "/data/people/u/.aws", false));
+	CHECK(discover_may_advise("/data/people/u", "/data/people/u/x", false));
+	CHECK(discover_may_advise("/root", "/root/x", false));
+}
+
 /* The rule holds for the real path, however the program is reached. */
 static void test_never_by_link(void)
 {
@@ -386,4 +465,4 @@ static void test_never_by_link(void)
 
 TAP_MAIN(test_system_program_needs_nothing, test_pyenv, test_nvm_and_npm, test_cargo, test_conda,
 	 test_uv, test_venv, test_hostile_venv, test_user_scripts, test_looks_like_an_installation,
-	 test_never, test_never_by_link)
+	 test_never, test_advice, test_never_by_link)

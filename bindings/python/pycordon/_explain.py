@@ -14,7 +14,10 @@ from ._hints import name_of
 if TYPE_CHECKING:
     from ._result import Denial, Result
 
-_DENIED = {"resolve": "looking up", "connect": "connecting to", "execve": "executing"}
+_DENIED = {
+    "resolve": "looking up", "connect": "connecting to", "execve": "executing",
+    "read": "reading", "write": "writing to",
+}  # fmt: skip
 
 #: What holds if nothing is stated.
 _DEFAULTS = {"limits.wall": "30s", "limits.memory": "256M"}
@@ -99,6 +102,8 @@ def _denial(denial: "Denial", result: "Result") -> str:
         return text + (f" It would be allowed with {_fix(denial)}." if denial.fix else "")
     what = _DENIED.get(denial.what, _shown(denial.what))
     text = f"Refused: {what} {_shown(denial.target)}"
+    if denial.how == "said" and not denial.fix:
+        return f"{text}. It is kept from the sandbox on purpose; no setting is suggested."
     if denial.rule == "net.allow" and _has_no_network(result):
         text += "; there is no network"
     if denial.fix:
