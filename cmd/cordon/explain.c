@@ -210,6 +210,12 @@ static void explain_paths(const struct cordon_result *result)
 	}
 }
 
+void explain_words(const struct cordon_result *result)
+{
+	explain_said(result);
+	explain_paths(result);
+}
+
 static void explain_put_aside(const struct cordon_result *result)
 {
 	size_t n = 0;
@@ -356,8 +362,7 @@ void explain_end(const struct parsed *args, const struct cordon_result *result)
 		return;
 	explain_limits(result);
 	explain_network(result);
-	explain_said(result);
-	explain_paths(result);
+	explain_words(result);
 	explain_put_aside(result);
 	if (!parsed_has(args, OPT_JSON) && result->kind != CORDON_KIND_OUTPUT &&
 	    (is_cut(&result->out) || is_cut(&result->err)))

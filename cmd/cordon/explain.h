@@ -9,6 +9,8 @@
 
 /* Why it ended, what was refused, and what would allow it. */
 void explain_end(const struct parsed *args, const struct cordon_result *result);
+/* Of it: what the command said that it was refused. */
+void explain_words(const struct cordon_result *result);
 /* --usage */
 void explain_usage(const struct cordon_result *result);
 /* --verbose */

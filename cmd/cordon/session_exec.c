@@ -215,16 +215,18 @@ static void say_trouble(const char *receipt)
 
 static int conclude(const struct parsed *args, const struct wire *reply)
 {
-	int status = reply->head.n_strings == 2 ? (int)strtol(reply->strings[0], NULL, 10)
+	int status = reply->head.n_strings == 3 ? (int)strtol(reply->strings[0], NULL, 10)
 						: STATUS_FAILED;
 	struct strbuf sb = STRBUF_INIT;
 
-	if (reply->head.type != WIRE_ENDED || reply->head.n_strings != 2) {
+	if (reply->head.type != WIRE_ENDED || reply->head.n_strings != 3) {
 		say_line("the session's answer is garbled");
 		return STATUS_FAILED;
 	}
-	if (!parsed_has(args, OPT_QUIET))
+	if (!parsed_has(args, OPT_QUIET)) {
 		say_trouble(reply->strings[1]);
+		(void)out_write(STDERR_FILENO, reply->strings[2], strlen(reply->strings[2]));
+	}
 	if (!parsed_has(args, OPT_JSON))
 		return status;
 	strbuf_puts(&sb, reply->strings[1]);

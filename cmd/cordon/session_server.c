@@ -26,6 +26,8 @@
 #include "base/io.h"
 #include "base/json_write.h"
 #include "base/macros.h"
+#include "explain.h"
+#include "out.h"
 #include "session_wire.h"
 #include "session_peer.h"
 
@@ -311,7 +313,8 @@ static void settle(struct job *job)
 {
 	const struct cordon_result *res = cordon_command_result(job->command);
 	char status[16], *json = NULL;
-	const char *strings[2] = { status, "" };
+	const char *strings[3] = { status, "", "" };
+	struct strbuf told = STRBUF_INIT;
 
 	if (!res || job->is_over)
 		return;
@@ -324,7 +327,13 @@ static void settle(struct job *job)
 		snprintf(status, sizeof(status), "%d", res->status);
 		if (cordon_result_to_json(res, 1, &json, NULL) == 0)
 			strings[1] = json;
-		reply(job->client, WIRE_ENDED, strings, 2);
+		out_collect(&told);
+		explain_words(res);
+		out_collect(NULL);
+		if (told.len && !told.failed)
+			strings[2] = told.data;
+		reply(job->client, WIRE_ENDED, strings, 3);
+		strbuf_done(&told);
 		job->client->is_closing = 1;
 		cordon_free(json);
 	}

@@ -381,9 +381,23 @@ void add_shell_word(struct strbuf *sb, const char *text);
 void absent_names_check(struct cordon_run *run);
 
 /* said.c */
-/* May the command say something that a denial can be made of? */
+#define SAID_DENIALS_MAX 8 /* of one command */
+
+/* A command that has ended, and what came out of it. */
+struct said_subject {
+	const struct plan *plan;
+	struct arena *arena; /* of the denials' strings */
+	const char *cwd;     /* that it started in, absolute; NULL = the plan's */
+	struct relay *out, *err;
+	bool has_failed;
+};
+
+/* May the run's command say something that a denial can be made of? */
 bool said_is_wanted(const struct plan *plan);
-/* Adds a denial for each refusal that the command's own words name. After the result's kind. */
+bool said_has_failed(const struct cordon_result *res);
+/* A denial for each refusal that the command's own words name; how many there are. */
+size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX]);
+/* Adds those of the run's command to its result, whose kind is known. */
 void said_account(struct cordon_run *run);
 
 void result_fill(struct cordon_run *run);

@@ -89,7 +89,7 @@ static void look_at_line(struct said *said, struct said_line *line)
 	said->n_lines++;
 	if (said->has_protected && !said_names_line(said, line))
 		said->has_protected = false; /* nothing can be told for sure */
-	if (said->has_failed)
+	if (said->subject->has_failed)
 		said_paths_line(said, line);
 }
 
@@ -150,20 +150,60 @@ bool said_is_wanted(const struct plan *plan)
 	return !(h->flags & (PLAN_FILES | PLAN_SESSION));
 }
 
-void said_account(struct cordon_run *run)
+void said_tell(struct said *said, const char *what, const char *target, const char *rule,
+	       const char *fix)
 {
-	const struct cordon_result *res = &run->result;
-	struct said said = {
-		.run = run,
-		.has_protected = has_protected(run->plan->block),
-		.has_failed = res->kind == CORDON_KIND_SIGNALED ||
-			      (res->kind == CORDON_KIND_EXITED && res->exit_code != 0),
+	const struct said_subject *subject = said->subject;
+	const struct cordon_denial denial = {
+		.what = what,
+		.target = arena_strdup(subject->arena, said_shown(subject->plan, target)),
+		.rule = rule,
+		.fix = fix,
+		.how = "said",
 	};
 
-	if (!said_is_wanted(run->plan) || !(said.has_protected || said.has_failed))
-		return;
-	look_at(&said, &run->err);
-	if (run->out.is_terminal || run->err.mode == CORDON_STREAM_JOIN)
-		look_at(&said, &run->out);
+	if (denial.target && said->n_denials < SAID_DENIALS_MAX)
+		said->denials[said->n_denials++] = denial;
+}
+
+size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX])
+{
+	const struct plan_header *h = subject->plan->block;
+	struct said said = {
+		.subject = subject,
+		.plan = h,
+		.cwd = subject->cwd ? subject->cwd : plan_string(h, h->cwd),
+		.has_protected = has_protected(h),
+		.denials = ret,
+	};
+
+	if (!said.has_protected && !subject->has_failed)
+		return 0;
+	look_at(&said, subject->err);
+	if (subject->out->is_terminal || subject->err->mode == CORDON_STREAM_JOIN)
+		look_at(&said, subject->out);
 	free(said.names);
+	return said.n_denials;
+}
+
+bool said_has_failed(const struct cordon_result *res)
+{
+	return res->kind == CORDON_KIND_SIGNALED ||
+	       (res->kind == CORDON_KIND_EXITED && res->exit_code != 0);
+}
+
+void said_account(struct cordon_run *run)
+{
+	const struct said_subject subject = {
+		.plan = run->plan,
+		.arena = &run->arena,
+		.out = &run->out,
+		.err = &run->err,
+		.has_failed = said_has_failed(&run->result),
+	};
+	struct cordon_denial denials[SAID_DENIALS_MAX];
+	size_t n = said_is_wanted(run->plan) ? said_look(&subject, denials) : 0;
+
+	for (size_t i = 0; i < n; i++)
+		result_deny(run, &denials[i]);
 }

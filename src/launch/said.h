@@ -12,8 +12,6 @@
 
 #include "launch/launch.h"
 
-#define SAID_DENIALS_MAX 8 /* in the receipt */
-
 #define SAID_BUSY 0x01u
 #define SAID_READ_ONLY 0x02u
 #define SAID_NOT_DIR 0x04u
@@ -30,14 +28,21 @@ struct said_line {
 };
 
 struct said {
-	struct cordon_run *run;
+	const struct said_subject *subject;
+	const struct plan_header *plan; /* the block of subject->plan */
+	const char *cwd;
 	struct said_name *names; /* said_names.c; NULL = not needed yet */
 	size_t n_names;
 	bool has_protected; /* and lines about them count */
-	bool has_failed;
-	unsigned n_lines, n_denials;
+	struct cordon_denial *denials;
+	size_t n_denials;
+	unsigned n_lines;
 	unsigned n_looks; /* at names on the host */
 };
+
+/* Adds a denial with this target, unless there are enough. */
+void said_tell(struct said *said, const char *what, const char *target, const char *rule,
+	       const char *fix);
 
 /* May a path begin at @p, or end there? */
 bool said_is_begin(const char *p, const struct said_line *line);

@@ -60,16 +60,15 @@ static const char *below(const char *dir, const char *path)
 /* false: there are too many. */
 static bool add_name(struct said *l, const struct plan_op *op)
 {
-	const struct plan_header *h = l->run->plan->block;
 	struct said_name *name = &l->names[l->n_names];
 
 	if (l->n_names == NAMES_MAX)
 		return false;
 	l->n_names++;
-	name->path = plan_string(h, op->dst);
-	name->relative = below(plan_string(h, h->cwd), name->path);
+	name->path = plan_string(l->plan, op->dst);
+	name->relative = below(l->cwd, name->path);
 	if (op->flags & PLAN_PROTECTED)
-		set_errors(name, l->run->plan);
+		set_errors(name, l->subject->plan);
 	return true;
 }
 
@@ -84,7 +83,7 @@ static bool is_below_one(const struct said *l, size_t n_protected, const char *p
 /* The protected names, then what is mounted below them and is not protected. */
 static bool collect_names(struct said *l)
 {
-	const struct plan_header *h = l->run->plan->block;
+	const struct plan_header *h = l->plan;
 	const struct plan_op *ops = plan_ops(h);
 	bool is_all = true;
 	size_t n_protected;
@@ -169,35 +168,26 @@ const char *said_shown(const struct plan *plan, const char *path)
 		       : path;
 }
 
-static const char *fix_of(struct cordon_run *run, const char *path)
+static const char *fix_of(const struct said *l, const char *path)
 {
-	const char *grant = grant_of(run->plan->block, path), *fix = NULL;
+	const char *grant = grant_of(l->plan, path), *fix = NULL;
 	struct strbuf sb = STRBUF_INIT;
 
 	if (!grant)
 		return NULL;
 	strbuf_puts(&sb, "--workspace ");
-	add_shell_word(&sb, said_shown(run->plan, grant));
+	add_shell_word(&sb, said_shown(l->subject->plan, grant));
 	if (!sb.failed)
-		fix = arena_strdup(&run->arena, sb.data);
+		fix = arena_strdup(l->subject->arena, sb.data);
 	strbuf_done(&sb);
 	return fix;
 }
 
 static void tell(struct said *l, struct said_name *name, unsigned errors)
 {
-	struct cordon_run *run = l->run;
-	const struct cordon_denial denial = {
-		.what = name->is_missing && errors & ~SAID_BUSY ? "create" : "write",
-		.target = arena_strdup(&run->arena, said_shown(run->plan, name->path)),
-		.rule = "fs.protect",
-		.fix = fix_of(run, name->path),
-		.how = "said",
-	};
-
 	name->is_told = true;
-	if (l->n_denials++ < SAID_DENIALS_MAX && denial.target)
-		result_deny(run, &denial);
+	said_tell(l, name->is_missing && errors & ~SAID_BUSY ? "create" : "write", name->path,
+		  "fs.protect", fix_of(l, name->path));
 }
 
 bool said_names_line(struct said *l, const struct said_line *line)

@@ -160,7 +160,7 @@ static bool cut_name(const char *path, char dir[PATH_MAX])
 }
 
 /* The text as an absolute path. */
-static bool read_path(const struct plan_header *h, const char *text, size_t len, char ret[PATH_MAX])
+static bool read_path(const char *cwd, const char *text, size_t len, char ret[PATH_MAX])
 {
 	char written[PATH_MAX];
 
@@ -168,7 +168,7 @@ static bool read_path(const struct plan_header *h, const char *text, size_t len,
 		return false;
 	memcpy(written, text, len);
 	written[len] = '\0';
-	return path_normalise(plan_string(h, h->cwd), written, ret, PATH_MAX) > 1 && ret[0] == '/';
+	return path_normalise(cwd, written, ret, PATH_MAX) > 1 && ret[0] == '/';
 }
 
 /* Where place->text leads. false: there is no such place, not even its directory. */
@@ -191,9 +191,10 @@ static bool find_place(struct place *place)
 }
 
 /* "-r PATH" or "-w PATH"; NULL if it should not be advised. */
-static const char *fix_of(struct cordon_run *run, bool is_write, const char *path, const char *real)
+static const char *fix_of(const struct said *said, bool is_write, const char *path,
+			  const char *real)
 {
-	const char *home = run->plan->home;
+	const char *home = said->subject->plan->home;
 	struct strbuf sb = STRBUF_INIT;
 	const char *fix = NULL;
 
@@ -201,48 +202,34 @@ static const char *fix_of(struct cordon_run *run, bool is_write, const char *pat
 	    !discover_may_advise(home, path, is_write))
 		return NULL;
 	strbuf_puts(&sb, is_write ? "-w " : "-r ");
-	add_shell_word(&sb, said_shown(run->plan, path));
+	add_shell_word(&sb, said_shown(said->subject->plan, path));
 	if (!sb.failed)
-		fix = arena_strdup(&run->arena, sb.data);
+		fix = arena_strdup(said->subject->arena, sb.data);
 	strbuf_done(&sb);
 	return fix;
 }
 
 /* A file cannot be made or replaced by a grant of the file. */
-static const char *fix_for_write(struct cordon_run *run, const struct place *place)
+static const char *fix_for_write(const struct said *said, const struct place *place)
 {
 	char dir[PATH_MAX];
 
 	if (S_ISDIR(place->mode))
-		return fix_of(run, true, place->text, place->real);
-	return cut_name(place->text, dir) ? fix_of(run, true, dir, place->real_dir) : NULL;
+		return fix_of(said, true, place->text, place->real);
+	return cut_name(place->text, dir) ? fix_of(said, true, dir, place->real_dir) : NULL;
 }
 
-static bool is_told(const struct cordon_run *run, const char *what, const char *target)
-{
-	for (size_t i = 0; i < run->result.n_denials; i++)
-		if (strcmp(run->denials[i].target, target) == 0 &&
-		    strcmp(run->denials[i].what, what) == 0)
-			return true;
-	return false;
-}
-
+/* Once for each refusal. */
 static void tell(struct said *said, const char *what, const char *target, const char *rule,
 		 const char *fix)
 {
-	struct cordon_run *run = said->run;
-	const struct cordon_denial denial = {
-		.what = what,
-		.target = arena_strdup(&run->arena, said_shown(run->plan, target)),
-		.rule = rule,
-		.fix = fix,
-		.how = "said",
-	};
+	const char *shown = said_shown(said->subject->plan, target);
 
-	if (!denial.target || is_told(run, what, denial.target))
-		return;
-	if (said->n_denials++ < SAID_DENIALS_MAX)
-		result_deny(run, &denial);
+	for (size_t i = 0; i < said->n_denials; i++)
+		if (strcmp(said->denials[i].target, shown) == 0 &&
+		    strcmp(said->denials[i].what, what) == 0)
+			return;
+	said_tell(said, what, target, rule, fix);
 }
 
 /* Can it be no sentence? Nobody has checked this name. */
@@ -260,10 +247,8 @@ static bool is_plain_name(const char *path)
  * told, since the command may be written by who reads this. */
 static bool tell_kept(struct said *said, const char *path)
 {
-	struct cordon_run *run = said->run;
-
-	if (!is_plain_name(path) || discover_may_advise(run->plan->home, path, false) ||
-	    view_of(run->plan->block, path, false) != VIEW_HIDDEN)
+	if (!is_plain_name(path) || discover_may_advise(said->subject->plan->home, path, false) ||
+	    view_of(said->plan, path, false) != VIEW_HIDDEN)
 		return false;
 	tell(said, "read", path, "fs.read", NULL);
 	return true;
@@ -273,8 +258,7 @@ static bool tell_kept(struct said *said, const char *path)
 static bool tell_hidden(struct said *said, const struct place *place, unsigned errors,
 			bool wants_write)
 {
-	struct cordon_run *run = said->run;
-	const struct plan_header *h = run->plan->block;
+	const struct plan_header *h = said->plan;
 	enum view view = view_of(h, place->real, S_ISDIR(place->mode));
 
 	/* A cover cannot be opened. */
@@ -287,10 +271,10 @@ static bool tell_hidden(struct said *said, const struct place *place, unsigned e
 	if (S_ISSOCK(place->mode))
 		tell(said, "connect", place->text, "fs.read", NULL);
 	else if (wants_write)
-		tell(said, "write", place->text, "fs.write", fix_for_write(run, place));
+		tell(said, "write", place->text, "fs.write", fix_for_write(said, place));
 	else
 		tell(said, "read", place->text, "fs.read",
-		     fix_of(run, false, place->text, place->real));
+		     fix_of(said, false, place->text, place->real));
 	return true;
 }
 
@@ -298,7 +282,7 @@ static bool tell_hidden(struct said *said, const struct place *place, unsigned e
  * what does not exist the directory is named: the rest is the command's word. */
 static bool tell_closed(struct said *said, const struct place *place, enum view view)
 {
-	const struct plan_header *h = said->run->plan->block;
+	const struct plan_header *h = said->plan;
 	const char *path = place->mode ? place->real : place->real_dir, *fix;
 	char dir[PATH_MAX];
 
@@ -306,7 +290,7 @@ static bool tell_closed(struct said *said, const struct place *place, enum view 
 	if (view_of(h, path, place->mode == 0 || S_ISDIR(place->mode)) != view ||
 	    faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) < 0)
 		return false;
-	fix = fix_for_write(said->run, place);
+	fix = fix_for_write(said, place);
 	if (!fix || !cut_name(place->text, dir))
 		return false;
 	tell(said, "write", place->mode ? place->text : dir, "fs.write", fix);
@@ -329,10 +313,10 @@ static bool says_write(const struct said_line *line)
 static bool judge(struct said *said, const struct said_line *line, const char *text, size_t len,
 		  bool must_exist)
 {
-	const struct plan_header *h = said->run->plan->block;
+	const struct plan_header *h = said->plan;
 	struct place place;
 
-	if (said->n_looks++ >= LOOKS_MAX || !read_path(h, text, len, place.text))
+	if (said->n_looks++ >= LOOKS_MAX || !read_path(said->cwd, text, len, place.text))
 		return false;
 	if (text[0] == '/' && line->errors & hidden_error(h) && tell_kept(said, place.text))
 		return true;
@@ -435,7 +419,7 @@ static void judge_words(struct said *said, const struct said_line *line)
 
 void said_paths_line(struct said *said, const struct said_line *line)
 {
-	unsigned n_told = said->n_denials;
+	size_t n_told = said->n_denials;
 
 	if (!(line->errors & (SAID_MISSING | SAID_DENIED | SAID_READ_ONLY | SAID_NO_DEVICE)))
 		return;

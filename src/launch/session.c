@@ -134,6 +134,9 @@ static int open_streams(struct cordon_command *c, const struct cordon_exec_optio
 		if (mode == CORDON_STREAM_JOIN)
 			guest_fds[i] = guest_fds[1];
 	}
+	relay_keep_end(&c->err);
+	if (o->err.mode == CORDON_STREAM_JOIN)
+		relay_keep_end(&c->out);
 	return 0;
 }
 
@@ -225,6 +228,7 @@ static void free_command(struct cordon_command *c)
 	free(c->cwd);
 	free(c->shown[0]);
 	free(c->shown[1]);
+	arena_done(&c->arena);
 	free(c);
 }
 

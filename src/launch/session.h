@@ -19,6 +19,8 @@ struct cordon_command {
 	bool keeps_rest, has_ended, is_done;
 	struct control_command report;
 	struct cordon_result result;
+	struct arena arena; /* of the denials */
+	struct cordon_denial denials[SAID_DENIALS_MAX];
 	char *name, *cwd; /* for messages */
 	char *shown[2];	  /* what cordon_command_output() gave */
 	size_t n_paths;

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include "base/err.h"
+#include "base/path.h"
 #include "format/command.h"
 #include "format/steps.h"
 #include "launch/session.h"
@@ -314,6 +315,27 @@ static void fill_rest(struct cordon_command *c, bool has_run)
 	res->n_limits = run->plan->n_enforced;
 }
 
+/* What it was refused, as far as its own words tell. */
+static void look_at_words(struct cordon_command *c)
+{
+	const struct plan *plan = c->session->run->plan;
+	const struct plan_header *h = plan->block;
+	char cwd[PATH_MAX];
+	const struct said_subject subject = {
+		.plan = plan,
+		.arena = &c->arena,
+		.cwd = cwd,
+		.out = &c->out,
+		.err = &c->err,
+		.has_failed = said_has_failed(&c->result),
+	};
+
+	if (path_normalise(plan_string(h, h->cwd), c->cwd ? c->cwd : ".", cwd, sizeof(cwd)) < 0)
+		return;
+	c->result.n_denials = said_look(&subject, c->denials);
+	c->result.denials = c->denials;
+}
+
 void command_fill_result(struct cordon_command *c)
 {
 	bool has_run = c->report.type == CONTROL_EXEC_ENDED;
@@ -325,6 +347,8 @@ void command_fill_result(struct cordon_command *c)
 	else
 		fill_failed(c);
 	fill_rest(c, has_run);
+	if (has_run)
+		look_at_words(c);
 }
 
 void command_fill_ended(struct cordon_command *c)

@@ -309,6 +309,17 @@ def test_refusals_are_told_with_what_to_ask_for(client):
     assert "--net-allow example.com" in got.texts[-1] and "operator" in got.texts[-1]
 
 
+@pytest.mark.parametrize("opts", [[], ["--workspace", "."]], ids=["apart", "workspace"])
+def test_a_file_elsewhere_is_told(client, me, project, opts):
+    """With a workspace, too, where all calls share one sandbox."""
+    data = me.write(me.out / "data", "x")
+    c = client(*opts, cwd=str(project))
+    got = c.call("run_command", command=["cat", str(data)])
+    assert [(d["target"], d["fix"]) for d in got.data["denials"]] == [(str(data), f"-r {data}")]
+    assert f"-r {data}" in got.texts[-1] and "operator" in got.texts[-1]
+    assert c.call("run_command", command=["cat", "nothing"]).data["denials"] == []
+
+
 def test_output_is_cut_at_its_limit(client):
     c = client("--max-output", "1k")
     got = c.call("run_command", command="seq 100000; echo end")

@@ -129,6 +129,21 @@ def test_json_of_a_command(session, level):
     assert "seccomp" in got["isolation"]["layers"]
 
 
+def test_a_failed_command_is_told_what_it_does_not_see(session, me, level):
+    data = me.write(me.out / "data", "x")
+    s = session("-r", me.work, level=level)
+    line = f"cordon: '{data}' exists, but the command does not see it (show it with -r {data})"
+    assert s.sh(f"cat {data}").stderr.decode().splitlines()[1:] == [line]
+    assert line not in s.sh(f"cat {data}", "-q").stderr.decode()
+    got = json.loads(s.sh(f"cat {data}", "--json").stdout)
+    assert [(d["what"], d["target"], d["fix"]) for d in got["denials"]] == [("read", str(data), f"-r {data}")]
+    assert json.loads(s.sh("cat nothing; exit 3", "--json").stdout)["denials"] == []
+    # Names are read from where the command started.
+    me.own((me.work / "sub").mkdir() or me.work / "sub")
+    got = json.loads(s.sh("touch new", "--json", "-C", str(me.work / "sub")).stdout)
+    assert [(d["what"], d["fix"]) for d in got["denials"]] == [("write", "-w sub")]
+
+
 def test_time_limit_of_a_command(session, level):
     s = session("--grace", "100ms", level=level)
     begin = time.monotonic()

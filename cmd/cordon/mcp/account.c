@@ -68,7 +68,7 @@ void account_add(struct strbuf *sb, const struct call *call, const struct cordon
 	}
 	/* The gateway serves the whole box, and says at its end what it refused. */
 	if (call->job.box && result->exit_code > 0)
-		strbuf_puts(sb, "\nwhat was refused is not known for each call of a workspace; "
+		strbuf_puts(sb, "\nwhat the network refused is not known for each call of a workspace; "
 				"get_limits says what is allowed");
 	strbuf_done(&told);
 }
