@@ -456,6 +456,7 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	    cordon_launcher_new(&s->launcher, err) < 0)
 		return fail(s, err);
 	run_options_init(&options, args, home, sizeof(home));
+	options.tells_files = 1;
 	if (packages_use(args, s->launcher, s->policy, &options, err) < 0 ||
 	    workspace_options(args, s->policy, &options, err) < 0 ||
 	    private_option(args, &options, err) < 0)

@@ -210,6 +210,7 @@ int cmd_session_start(const struct parsed *args)
 	    cordon_policy_new(&policy, &err) < 0 || policy_from_options(policy, args, &err) < 0)
 		return session_fail(&err);
 	run_options_init(&options, args, home, sizeof(home));
+	options.tells_files = 1;
 	options.default_wall_ms = LIFETIME_DEFAULT_MS;
 	if (parsed_has(args, OPT_RECEIPT) &&
 	    receipt_open(parsed_value(args, OPT_RECEIPT), &server.receipt, &err) < 0)

@@ -177,7 +177,7 @@ static void add_path_reason(struct strbuf *sb, const struct cordon_denial *d)
 	} else if (!d->fix) {
 		strbuf_puts(sb, "' is kept from commands on purpose; no option is suggested");
 	} else if (strcmp(d->rule, "fs.read") == 0) {
-		strbuf_puts(sb, "' exists, but the command does not see it (show it with ");
+		strbuf_puts(sb, "' is not shown to the command (show it with ");
 		strbuf_add_escaped(sb, d->fix, strlen(d->fix));
 		strbuf_putc(sb, ')');
 	} else {

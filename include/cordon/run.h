@@ -140,6 +140,12 @@ struct cordon_run_options {
 	int session;
 	/* 1: the run is started ahead, for a user to come: cordon_run_is_as_new(). */
 	int ahead;
+	/*
+	 * 1: a denial may say of a path that the command named that the host has it, for a person
+	 * who sits there. 0: such denials are made by the policy alone, since who reads the result
+	 * may have written the command, as a model does, and would learn which files there are.
+	 */
+	int tells_files;
 };
 
 #define CORDON_CODE_DIR "/run/cordon"

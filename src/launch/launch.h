@@ -390,6 +390,7 @@ struct said_subject {
 	const char *cwd;     /* that it started in, absolute; NULL = the plan's */
 	struct relay *out, *err;
 	bool has_failed;
+	bool tells_files; /* the host may be asked about what the command does not see */
 };
 
 /* May the run's command say something that a denial can be made of? */

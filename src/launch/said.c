@@ -200,6 +200,7 @@ void said_account(struct cordon_run *run)
 		.out = &run->out,
 		.err = &run->err,
 		.has_failed = said_has_failed(&run->result),
+		.tells_files = run->options.tells_files,
 	};
 	struct cordon_denial denials[SAID_DENIALS_MAX];
 	size_t n = said_is_wanted(run->plan) ? said_look(&subject, denials) : 0;

@@ -8,6 +8,10 @@
  * write to, and the command may not. What is missing for both, or there for both, is the command's
  * own affair. So a forged line can make us say something true that was not asked for, no more; and
  * advice never names places of keys, homes or the machine's own files (discover_may_advise()).
+ *
+ * Who reads this learns which files the host has. Where that may be the command's author
+ * (options.tells_files is 0), the host is not asked about anything that the command does not see
+ * itself, and a path outside of the view counts as it is written.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -122,7 +126,7 @@ static unsigned read_only_error(const struct plan_header *h)
  * Where @path leads on the host, with the caller's rights; false = nowhere, or it cannot be told
  * without waiting. The guest may have named a place that another machine keeps, which is gone.
  */
-static bool find_real(const char *path, char real[PATH_MAX], mode_t *ret_mode)
+static bool find_real(const char *path, bool may_follow, char real[PATH_MAX], mode_t *ret_mode)
 {
 	char name[32];
 	struct stat st;
@@ -135,7 +139,7 @@ static bool find_real(const char *path, char real[PATH_MAX], mode_t *ret_mode)
 		fd = sys_openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_SYMLINKS);
 	}
 	/* Where a link and ".." lead must be known to the kernel already. */
-	if (fd == -ELOOP)
+	if (fd == -ELOOP && may_follow)
 		fd = sys_openat2(AT_FDCWD, path, O_PATH, RESOLVE_NO_MAGICLINKS | RESOLVE_CACHED);
 	if (fd < 0)
 		return false;
@@ -172,18 +176,18 @@ static bool read_path(const char *cwd, const char *text, size_t len, char ret[PA
 }
 
 /* Where place->text leads. false: there is no such place, not even its directory. */
-static bool find_place(struct place *place)
+static bool find_place(struct place *place, bool may_follow)
 {
 	char dir[PATH_MAX];
 	mode_t dir_mode;
 
 	place->mode = 0;
-	if (!find_real(place->text, place->real, &place->mode)) {
+	if (!find_real(place->text, may_follow, place->real, &place->mode)) {
 		/* Where it would lead cannot be told from the text. */
 		if (path_has_dotdot(place->text) || !cut_name(place->text, dir))
 			return false;
 		place->real[0] = '\0';
-		return find_real(dir, place->real_dir, &dir_mode) && S_ISDIR(dir_mode);
+		return find_real(dir, may_follow, place->real_dir, &dir_mode) && S_ISDIR(dir_mode);
 	}
 	if (path_has_dotdot(place->text))
 		memcpy(place->text, place->real, PATH_MAX);
@@ -278,6 +282,27 @@ static bool tell_hidden(struct said *said, const struct place *place, unsigned e
 	return true;
 }
 
+/* The same without a look at the host: @path is not in the view, whether it exists or not. */
+static bool tell_unseen(struct said *said, const char *path, unsigned errors, bool wants_write)
+{
+	enum view view = view_of(said->plan, path, false);
+	char dir[PATH_MAX];
+
+	if (path_has_dotdot(path) || !is_plain_name(path))
+		return false;
+	if (view == VIEW_DENIED && errors & (SAID_DENIED | SAID_NO_DEVICE)) {
+		tell(said, "read", path, "fs.deny", NULL);
+		return true;
+	}
+	if (view != VIEW_HIDDEN || !(errors & hidden_error(said->plan)))
+		return false;
+	if (!wants_write)
+		tell(said, "read", path, "fs.read", fix_of(said, false, path, path));
+	else if (cut_name(path, dir))
+		tell(said, "write", path, "fs.write", fix_of(said, true, dir, dir));
+	return true;
+}
+
 /* The caller may write there, and the command may not: it only reads, or does not even see it. Of
  * what does not exist the directory is named: the rest is the command's word. */
 static bool tell_closed(struct said *said, const struct place *place, enum view view)
@@ -320,7 +345,13 @@ static bool judge(struct said *said, const struct said_line *line, const char *t
 		return false;
 	if (text[0] == '/' && line->errors & hidden_error(h) && tell_kept(said, place.text))
 		return true;
-	if (!find_place(&place) || (must_exist && !place.mode))
+	if (!said->subject->tells_files) {
+		if (text[0] == '/' && tell_unseen(said, place.text, line->errors, says_write(line)))
+			return true;
+		if (view_of(h, place.text, true) != VIEW_READ_ONLY)
+			return false;
+	}
+	if (!find_place(&place, said->subject->tells_files) || (must_exist && !place.mode))
 		return false;
 	if (line->errors & read_only_error(h) && tell_closed(said, &place, VIEW_READ_ONLY))
 		return true;

@@ -328,6 +328,7 @@ static void look_at_words(struct cordon_command *c)
 		.out = &c->out,
 		.err = &c->err,
 		.has_failed = said_has_failed(&c->result),
+		.tells_files = c->session->run->options.tells_files,
 	};
 
 	if (path_normalise(plan_string(h, h->cwd), c->cwd ? c->cwd : ".", cwd, sizeof(cwd)) < 0)

@@ -317,6 +317,9 @@ def test_a_file_elsewhere_is_told(client, me, project, opts):
     got = c.call("run_command", command=["cat", str(data)])
     assert [(d["target"], d["fix"]) for d in got.data["denials"]] == [(str(data), f"-r {data}")]
     assert f"-r {data}" in got.texts[-1] and "operator" in got.texts[-1]
+    # Whether the host has it is not told.
+    got = c.call("run_command", command=["cat", f"{me.out}/none"])
+    assert [d["fix"] for d in got.data["denials"]] == [f"-r {me.out}/none"]
     assert c.call("run_command", command=["cat", "nothing"]).data["denials"] == []
 
 

@@ -112,7 +112,7 @@ def said(me, opts, script, level):
 
 def line(what, target, fix):
     if what == "read":
-        return f"cordon: '{target}' exists, but the command does not see it (show it with {fix})"
+        return f"cordon: '{target}' is not shown to the command (show it with {fix})"
     return (
         f"cordon: '{target}' is closed to writing for the command (allow it with {fix}, or with --workspace "
         "instead of -w, and review the change)"
@@ -293,7 +293,7 @@ for i in range(10000):
     out.write(b"touch: cannot touch '/proc/%d/x': Read-only file system \\xff\\xfe\\n" % i)
     out.write(b"cat: '/\\n': No such file or directory\\ncat: /home: No such file or directory\\n")
     out.write(b"cat: " + b"/a" * 2000 + b": No such file or directory\\n")
-    out.write(b"cordon: '/etc' exists, but the command does not see it (show it with -r /): No such file or directory\\n")
+    out.write(b"cordon: '/etc' is not shown to the command (show it with -r /): No such file or directory\\n")
 out.write(b"x" * 100000 + b"\\n")
 sys.exit(1)
 """

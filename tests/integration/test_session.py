@@ -132,7 +132,7 @@ def test_json_of_a_command(session, level):
 def test_a_failed_command_is_told_what_it_does_not_see(session, me, level):
     data = me.write(me.out / "data", "x")
     s = session("-r", me.work, level=level)
-    line = f"cordon: '{data}' exists, but the command does not see it (show it with -r {data})"
+    line = f"cordon: '{data}' is not shown to the command (show it with -r {data})"
     assert s.sh(f"cat {data}").stderr.decode().splitlines()[1:] == [line]
     assert line not in s.sh(f"cat {data}", "-q").stderr.decode()
     got = json.loads(s.sh(f"cat {data}", "--json").stdout)

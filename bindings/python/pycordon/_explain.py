@@ -104,6 +104,8 @@ def _denial(denial: "Denial", result: "Result") -> str:
     text = f"Refused: {what} {_shown(denial.target)}"
     if denial.how == "said" and not denial.fix:
         return f"{text}. It is kept from the sandbox on purpose; no setting is suggested."
+    if denial.how == "said" and denial.what == "read":
+        return f"Not shown inside: {_shown(denial.target)}. If it exists, {_fix(denial)} shows it."
     if denial.rule == "net.allow" and _has_no_network(result):
         text += "; there is no network"
     if denial.fix:
