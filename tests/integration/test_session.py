@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PATH, ceiling, rows
+from conftest import PATH, ceiling, rounds, rows
 from differences import kernel_lacks
 
 _numbers = itertools.count()
@@ -449,6 +450,64 @@ def test_killed_client(session, me, keep):
     assert (s.sh("cat /tmp/done").returncode == 0) == keep
     assert s.sh("echo alive").stdout == b"alive\n"
     client.stdout.close()
+
+
+def guests(word):
+    """The commands that sleep for so long."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path] if path.read_bytes() == f"sleep\0{word}\0".encode() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "clients", "starter"])
+def test_killed_at_any_moment(session, me, victim):
+    """While commands begin and run, or the session itself begins: nothing is left of what was to end, nobody
+    hangs, and the next call works."""
+    name = f"t{os.getpid()}-killed"
+    begun = 0
+    for _ in range(rounds(12)):
+        word = f"{random.randrange(10**6, 10**7)}.5"
+        if victim == "starter":
+            start = me.popen([me.cordon, "session", "start", "--name", name], stdout=-1, stderr=-1)
+            time.sleep(random.random() * 0.012)
+            start.kill()
+            start.communicate(timeout=20)
+            # It may have come so far that the session is there.
+            s = Session(me, name=name)
+            assert s.start.returncode == 0 or "is running already" in one_line(s.start)
+            assert until(lambda s=s: s.sh("true").returncode == 0)
+            assert s.stop().returncode == 0
+            continue
+        s = session()
+        supervisor = s.status()["pid"]
+        script = f"echo begun; sleep {word} & exec sleep {word}"
+        clients = [
+            me.popen([me.cordon, "session", "exec", s.name, "--", "sh", "-c", script], stdout=-1, stderr=-1)
+            for _ in range(3)
+        ]
+        time.sleep(random.random() * 0.03)
+        if victim == "supervisor":
+            os.kill(supervisor, signal.SIGKILL)
+        else:
+            for client in clients:
+                client.kill()
+        for client in clients:
+            out, err = client.communicate(timeout=20)  # it does not wait for ever
+            begun += out == b"begun\n"
+            assert client.returncode == (125 if victim == "supervisor" else -signal.SIGKILL), err
+        assert until(lambda word=word: not guests(word))
+        done = s.sh("echo alive")
+        if victim == "supervisor":
+            assert done.returncode == 125 and not list(place(me).glob(s.name + ".*")), done
+            session(name=s.name)
+        else:
+            assert done.stdout == b"alive\n"
+            assert until(lambda s=s: not any(c["running"] for c in s.status()["commands"]))
+    assert begun or victim == "starter", "the control: some had begun"
 
 
 def test_signals_of_the_client(session, me):
