@@ -192,6 +192,28 @@ def test_files(session, me, level):
     assert not (me.out / "new").exists()
 
 
+def test_path_is_that_of_a_run(session, me, level):
+    tools = me.mkdir("tools")
+    me.write(tools / "mytool", "#!/bin/sh\necho mine\n", 0o755)
+    path = {"PATH": f"{tools}:{PATH}"}
+
+    def start(*opts):
+        name = f"t{os.getpid()}-path"
+        done = me.outside([me.cordon, "session", "start", "--name", name, "--isolation", level, *opts], env=path)
+        assert done.returncode == 0, done
+        return Session(me, name=name)  # for its verbs: it runs already
+
+    for opts, said in ((["-r", tools], b"mine\n"), ([], b"")):
+        s = start(*opts)
+        try:
+            done = s.exec("mytool")
+            assert done.stdout == said and (done.returncode == 0) == bool(said), done
+            inside = s.sh("echo $PATH").stdout
+            assert inside == me.run(opts, ["sh", "-c", "echo $PATH"], level, env=path).stdout
+        finally:
+            assert s.stop().returncode == 0
+
+
 # --- the same layers -----------------------------------------------------------------------------
 
 STATE = (
