@@ -15,7 +15,6 @@ import pytest
 
 from conftest import LEVELS, PATH, ceiling, needs_landlock_net, unavailable
 from packageslib import Index, npm_package, sdist, wheel
-from terminallib import outer  # noqa: F401  (a fixture)
 
 PYTHON = "/usr/bin/python3"
 
@@ -143,29 +142,6 @@ def test_dry_run_installs_nothing(me, use, index):
     assert use(["--with", "one"], python("1")).returncode == 0
     done = use(["--dry-run", "--with", "one"], python("1"))
     assert done.returncode == 0 and str(cache(me)).encode() in done.stdout
-
-
-def test_progress_on_a_terminal(me, use, index, outer):  # noqa: F811
-    """The installer's lines as they come, each in the place of the one before, and none at the end. A line fits
-    the terminal; elsewhere, and with -q, nothing is shown."""
-    index.add(wheel("one", requires=["two-of-a-name-that-is-longer-than-the-terminal-is-wide"]))
-    index.add(wheel("two_of_a_name_that_is_longer_than_the_terminal_is_wide"))
-    settings = ["/usr/bin/env", *(f"{name}={value}" for name, value in index.env.items())]
-    command = python("import one; print('ran')")
-    term = outer([], [], size=(30, 40), argv=[*settings, *me.argv(["--with", "one"], command)])
-    shown = term.expect(b"\r\n?ran\r\n|ran\r\n", ceiling(60)).string
-    assert term.end() == 0
-    steps = shown.split(b"ran\r\n")[0].split(b"\r\x1b[K")
-    lines, last = steps[1:-1], steps[-1]
-    assert steps[0] == b"" and last == b"" and len(lines) >= 3, shown
-    assert all(line.startswith(b"cordon: packages: ") and len(line) <= 40 for line in lines), lines
-    assert any(line.startswith(b"cordon: packages: Collecting one") for line in lines), lines
-    gc(me, "--older-than", "0s")
-    quiet = outer([], [], argv=[*settings, *me.argv(["-q", "--with", "one"], command)])
-    assert quiet.end(ceiling(60)) == 0 and quiet.seen.startswith(b"ran\r\n") and b"packages" not in quiet.seen
-    gc(me, "--older-than", "0s")
-    done = use(["--with", "one"], command)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"ran\n", b"")
 
 
 # --- what goes wrong -----------------------------------------------------------------------------

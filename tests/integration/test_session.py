@@ -214,6 +214,20 @@ def test_path_is_that_of_a_run(session, me, level):
             assert s.stop().returncode == 0
 
 
+def test_private_files_stay(session, me, level):
+    """Of a session and of the next one, and of a run."""
+    kept = me.work / "kept"
+    one = session("--private", kept, level=level)
+    assert one.sh('echo x >> ~/log; echo note > "${TMPDIR:-/tmp}/note"').returncode == 0
+    assert one.stop().returncode == 0
+    two = session("--private", kept, level=level)
+    assert two.sh('cat ~/log "${TMPDIR:-/tmp}/note"').stdout == b"x\nnote\n"
+    assert two.stop().returncode == 0
+    assert me.run(["--private", kept], ["sh", "-c", "cat ~/log"], level).stdout == b"x\n"
+    wrong = me.outside([me.cordon, "session", "start", "--private", ""])
+    assert wrong.returncode == 125 and "--private needs a directory" in one_line(wrong)
+
+
 # --- the same layers -----------------------------------------------------------------------------
 
 STATE = (
