@@ -5,7 +5,9 @@ for the next run."""
 import fcntl
 import json
 import os
+import random
 import resource
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ import pytest
 
 import pycordon
 from pycordon import _cordon, _native, _warm
-from pylib import until
+from pylib import ceiling, descendants, start_of, until
 
 IS_WARM = "import os\nprint('memfd' in os.readlink('/proc/self/exe'))\n"
 
@@ -414,6 +416,30 @@ def test_preloaded_code_that_spoils_its_image(tmp_path, module, monkeypatch):
         result = pool.run_code("print('fine')")
         assert (result.stdout, result.returncode) == ("fine\n", 0), pool.warm_reason
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (200 << 10)
+
+
+def test_killed_while_it_is_made():
+    """From outside, at any moment: programs start cold or warm then, and none waits for ever."""
+    killed = 0
+    for _ in range(12):
+        with pycordon.Pool(preload=(), workers=1) as pool:
+            maker = threading.Thread(target=pool.start)
+            maker.start()
+            time.sleep(random.uniform(0, 0.12))
+            known = {pid: start_of(pid) for pid in descendants(os.getpid())}
+            for pid in known:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+                except ProcessLookupError:
+                    pass
+            maker.join(ceiling(60))
+            assert not maker.is_alive()
+            # A sandbox that waits and is dying just now would still be taken.
+            until(lambda known=known: all(start_of(p) != s or s is None for p, s in known.items()), "killed, and still there")
+            result = pool.run_code("print('fine')", timeout=20)
+            assert (result.stdout, result.returncode) == ("fine\n", 0), (result, pool.warm_reason)
+    assert killed, "the control: there was something to kill"
 
 
 def test_threads_and_forks_of_the_host(pool):
