@@ -163,6 +163,8 @@ int cmd_pool_start(const struct parsed *args)
 	    policy_from_options(policy, args, &err) < 0)
 		return fail(&err);
 	run_options_init(&options, args, home, sizeof(home));
+	if (run_private_option(&options, args, &err) < 0)
+		return fail(&err);
 	if (!args->n_rest)
 		options.argv = none;
 	start.policy = policy;

@@ -19,7 +19,6 @@
 
 #include "base/err.h"
 #include "base/macros.h"
-#include "base/path.h"
 #include "base/units.h"
 #include "explain.h"
 #include "foreign.h"
@@ -375,29 +374,6 @@ static int orphans_are_collected(void)
 	return 0;
 }
 
-/* The library wants an absolute path. */
-static int private_option(const struct parsed *args, struct cordon_run_options *options,
-			  struct cordon_error *err)
-{
-	const char *typed = parsed_value(args, OPT_PRIVATE);
-	static char path[PATH_MAX];
-	char cwd[PATH_MAX];
-	int r;
-
-	if (!typed)
-		return 0;
-	if (!*typed) {
-		cordon_err(err, CORDON_E_USAGE, 0, "--private needs a directory");
-		return -CORDON_E_USAGE;
-	}
-	r = getcwd(cwd, sizeof(cwd)) ? path_normalise(cwd, typed, path, sizeof(path)) : -errno;
-	if (r < 0)
-		return cordon_err(err, CORDON_E_PATH, -r,
-				  "cannot use '%s' as the private directory", typed);
-	options->private_dir = path;
-	return 0;
-}
-
 /* Before anything that is relative to it. */
 static int check_cwd(struct cordon_error *err)
 {
@@ -459,7 +435,7 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	options.tells_files = 1;
 	if (packages_use(args, s->launcher, s->policy, &options, err) < 0 ||
 	    workspace_options(args, s->policy, &options, err) < 0 ||
-	    private_option(args, &options, err) < 0)
+	    run_private_option(&options, args, err) < 0)
 		return fail(s, err);
 	streams_choose(args, s->has_terminal, &options);
 	if (parsed_has(args, OPT_DRY_RUN))

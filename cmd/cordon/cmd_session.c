@@ -12,6 +12,7 @@
 #include "base/units.h"
 #include "detach.h"
 #include "out.h"
+#include "packages.h"
 #include "receipt.h"
 #include "session.h"
 #include "session_server.h"
@@ -110,9 +111,29 @@ static void tell_notes(struct word *word)
 
 struct start {
 	const char *name;
-	const struct cordon_policy *policy;
-	const struct cordon_run_options *options;
+	const struct parsed *args;
+	struct cordon_policy *policy;
+	struct cordon_run_options *options;
 };
+
+/* Packages are installed by the process that starts, which has the terminal and its Ctrl-C. What it
+ * adds to the run goes nowhere: the one that stays finds them installed, and has them in use as
+ * long as the session lives. */
+static int install_packages(const struct parsed *args, const struct cordon_run_options *given,
+			    struct cordon_error *err)
+{
+	struct cordon_run_options options = *given;
+	struct cordon_launcher *launcher = NULL;
+	struct cordon_policy *policy = NULL;
+
+	if (!parsed_has(args, OPT_WITH) && !parsed_has(args, OPT_WITH_FILE) &&
+	    !parsed_has(args, OPT_WITH_BUILD))
+		return 0;
+	if (cordon_policy_new(&policy, err) < 0 || policy_from_options(policy, args, err) < 0 ||
+	    cordon_launcher_new(&launcher, err) < 0)
+		return -err->code;
+	return packages_use(args, launcher, policy, &options, err);
+}
 
 /* In the process that stays. */
 static int supervise(void *arg, int fd)
@@ -127,6 +148,7 @@ static int supervise(void *arg, int fd)
 	server.n_filters = session_count_filters(0);
 	server.signal_fd = detach_signals();
 	if (cordon_launcher_new(&server.launcher, &err) < 0 ||
+	    packages_use(start->args, server.launcher, start->policy, start->options, &err) < 0 ||
 	    cordon_session_start(server.launcher, start->policy, start->options, &server.session,
 				 &err) < 0 ||
 	    await_setup(server.session, &err) < 0) {
@@ -201,7 +223,7 @@ int cmd_session_start(const struct parsed *args)
 	struct cordon_policy *policy = NULL;
 	char home[PATH_MAX], random[SESSION_NAME_MAX + 1];
 	const char *name = parsed_value(args, OPT_SESSION_NAME);
-	struct start start = { NULL, NULL, &options };
+	struct start start = { NULL, args, NULL, &options };
 	int fd = -1;
 
 	random_name(random);
@@ -212,6 +234,9 @@ int cmd_session_start(const struct parsed *args)
 	run_options_init(&options, args, home, sizeof(home));
 	options.tells_files = 1;
 	options.default_wall_ms = LIFETIME_DEFAULT_MS;
+	if (run_private_option(&options, args, &err) < 0 ||
+	    install_packages(args, &options, &err) < 0)
+		return session_fail(&err);
 	if (parsed_has(args, OPT_RECEIPT) &&
 	    receipt_open(parsed_value(args, OPT_RECEIPT), &server.receipt, &err) < 0)
 		return session_fail(&err);

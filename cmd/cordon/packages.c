@@ -107,11 +107,12 @@ static const char *const *values_of(const struct parsed *args, int id)
 /* The interpreter that the command line names, otherwise the one in PATH. */
 static const char *python_of(const struct parsed *args)
 {
-	const char *slash = strrchr(args->rest[0], '/');
-	const char *name = slash ? slash + 1 : args->rest[0];
+	const char *program = args->n_rest ? args->rest[0] : ""; /* a session may have none */
+	const char *slash = strrchr(program, '/');
+	const char *name = slash ? slash + 1 : program;
 
 	return strncmp(name, "python", 6) == 0 && !name[6 + strspn(name + 6, "0123456789.")]
-		       ? args->rest[0]
+		       ? program
 		       : NULL;
 }
 

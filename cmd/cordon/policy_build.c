@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From options to a policy and to the options of a run. */
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/err.h"
+#include "base/path.h"
 #include "verbs.h"
 
 /* The library's messages name keys; the user typed a flag. */
@@ -102,4 +106,27 @@ void run_options_init(struct cordon_run_options *ret, const struct parsed *args,
 	options.default_wall_ms = -1;
 	options.default_memory_bytes = -1;
 	*ret = options;
+}
+
+/* The library wants an absolute path. */
+int run_private_option(struct cordon_run_options *options, const struct parsed *args,
+		       struct cordon_error *err)
+{
+	const char *typed = parsed_value(args, OPT_PRIVATE);
+	static char path[PATH_MAX];
+	char cwd[PATH_MAX];
+	int r;
+
+	if (!typed)
+		return 0;
+	if (!*typed) {
+		cordon_err(err, CORDON_E_USAGE, 0, "--private needs a directory");
+		return -CORDON_E_USAGE;
+	}
+	r = getcwd(cwd, sizeof(cwd)) ? path_normalise(cwd, typed, path, sizeof(path)) : -errno;
+	if (r < 0)
+		return cordon_err(err, CORDON_E_PATH, -r,
+				  "cannot use '%s' as the private directory", typed);
+	options->private_dir = path;
+	return 0;
 }

@@ -115,6 +115,10 @@ const char *home_directory(char *buf, size_t size);
 void run_options_init(struct cordon_run_options *ret, const struct parsed *args, char *home_buf,
 		      size_t home_size);
 
+/** What --private says. */
+int run_private_option(struct cordon_run_options *options, const struct parsed *args,
+		       struct cordon_error *err);
+
 /* The JSON account of a run that failed before there were options, on standard output. Returns the
  * exit status. */
 int run_report_failure(const struct cordon_error *err);

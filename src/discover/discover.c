@@ -67,6 +67,24 @@ int discover_program(struct arena *arena, const struct discover_input *in,
 	return 0;
 }
 
+int discover_search(struct arena *arena, const struct discover_input *in,
+		    struct discover_result *ret, struct cordon_error *err)
+{
+	struct discover_ctx ctx = { .arena = NULL };
+	struct discover_result result = { .exec_path = NULL };
+	int rc = init_ctx(&ctx, arena, in, err);
+
+	if (rc < 0)
+		return rc;
+	rc = toolchains_add(&ctx, &result);
+	if (rc == 0)
+		rc = grants_finish(&ctx, &result);
+	if (rc < 0)
+		return program_fail(&ctx, rc, "");
+	*ret = result;
+	return 0;
+}
+
 int discover_prefix_for_commands(struct arena *arena, const struct discover_input *in,
 				 const char *const *commands, size_t n_commands,
 				 struct discover_exec_file **ret_files, size_t *ret_n,

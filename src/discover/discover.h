@@ -90,6 +90,10 @@ struct discover_result {
 int discover_program(struct arena *arena, const struct discover_input *in,
 		     struct discover_result *ret, struct cordon_error *err) CHECK_RESULT;
 
+/* The same without a command: the tool chains and directories of the caller's PATH. */
+int discover_search(struct arena *arena, const struct discover_input *in,
+		    struct discover_result *ret, struct cordon_error *err) CHECK_RESULT;
+
 struct discover_exec_file {
 	const char *path; /* real path of a regular file */
 };

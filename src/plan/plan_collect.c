@@ -221,7 +221,10 @@ static int grant_program(struct build *b)
 	/* Nothing is executed, but the allow-list restricts files in the same way. */
 	if (b->in->options->files)
 		return b->is_commands ? plan_collect_commands(b, &in) : 0;
-	r = name ? discover_program(b->arena, &in, &b->program, b->err) : 0;
+	/* A session's commands come later, and find what those of a run would. */
+	r = name	     ? discover_program(b->arena, &in, &b->program, b->err)
+	    : in.show_search ? discover_search(b->arena, &in, &b->program, b->err)
+			     : 0;
 	if (r == 0 && name)
 		b->program.exec_path = left ? seen : plan_workspace_seen(b, b->program.exec_path);
 	if (r == 0 && name && !b->program.exec_path)

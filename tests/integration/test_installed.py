@@ -4,6 +4,7 @@
 CORDON_PREFIX is where `meson install` put it (set by tools/test.sh).
 """
 
+import json
 import os
 import pathlib
 import re
@@ -61,7 +62,10 @@ def test_test_builds_are_not_shipped():
     assert not [p for p in PREFIX.rglob("*fault*")]
 
 
-@pytest.mark.parametrize("page", ["cordon.1", "cordon-run.1", "cordon-check.1", "cordon-new.1", "cordon-policy.1", "cordon-workspace.1", "libcordon.3"])
+@pytest.mark.parametrize("page", [
+    "cordon.1", *(f"cordon-{verb}.1" for verb in ("cache", "check", "mcp", "new", "policy", "pool", "run", "sandbox", "session", "workspace")),
+    "libcordon.3",
+])  # fmt: skip
 def test_man_page(page):
     needs("mandoc")
     path = one(f"share/man/man*/{page}")
@@ -123,6 +127,19 @@ def test_session_example(tmp_path):
     lines = out.stdout.splitlines()
     assert lines[:3] == ["[exited, status 0]", "it goes on", "[exited, status 3]"], out.stdout
     assert re.fullmatch(r"up for \d+ ms, \d tasks", lines[3]) and lines[4:] == ["session: cancelled"], out.stdout
+
+
+def test_pool_example(tmp_path):
+    """Each of its runs is a run, wherever it started; where parked inits work some start from one."""
+    compile_example(ROOT / "examples" / "c" / "pool.c", tmp_path / "example", True)
+    out = run([tmp_path / "example", "5"])
+    assert out.returncode == 0, out.stderr
+    warm, cold = map(int, re.fullmatch(r"(\d+) runs from the pool, (\d+) without\n", out.stdout).groups())
+    assert warm + cold == 5, out.stdout
+    level = json.loads(run([one("bin/cordon"), "check", "--json"]).stdout)["level"]
+    assert (warm > 0) is (level == "namespaces"), out.stdout
+    ended = run([tmp_path / "example", "3", "/bin/sh", "-c", "exit 4"])
+    assert ended.returncode == 4
 
 
 def test_pkg_config(tmp_path):

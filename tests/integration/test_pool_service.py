@@ -141,6 +141,7 @@ def test_start_status_stop(me, pool):
     (["start", "--idle", "soon"], "--idle"),
     (["start", "--isolation", "landlock"], "level landlock"),
     (["start", "--preset", "nonsense"], "nonsense"),
+    (["start", "--private", ""], "--private"),
     (["start", "--", "no-such-program"], ""),
     (["status", "x"], "takes no argument"),
     (["stop", "x"], "takes no argument"),
@@ -213,7 +214,7 @@ def test_runs_are_the_same(me, pool, tmp_path_factory):
         (data / "new").unlink()
         got.append((receipt["stdout"], receipt["stderr"], receipt["isolation"], sorted(receipt)))
     assert got[0] == got[1] and got[0][0].startswith("in\n")
-    assert pool.status()["warm"] == 1
+    assert await_true(lambda: pool.status()["warm"] == 1)  # told after the hand-over
 
 
 def test_each_sandbox_is_used_once(me, pool):
@@ -239,6 +240,24 @@ def test_another_policy_starts_cold(me, pool, opts):
     pool.start(*opts)
     pool.await_parked(2)
     assert pool.run("/bin/echo", "ran", opts=opts) == (WARM, b"ran\n")
+
+
+def test_private_directories(me, pool):
+    """A pool for runs that have one: each has its own, which the pool has not seen and does not make."""
+    script = "echo x >>~/kept; wc -l <~/kept; cat /tmp/note; echo note >/tmp/note"
+    first, second = ["--private", me.work / "first"], ["--private", me.work / "second"]
+    pool.start()
+    pool.await_parked(2)
+    line, out = pool.run("/bin/sh", "-c", script, opts=first)
+    assert line.startswith("cordon: cold start: ") and out == b"1\n"  # a pool for runs that have none
+    pool.stop()
+    pool.start("--private", me.work / "pools")
+    for opts, said in ((first, b"2\nnote\n"), (second, b"1\n"), (first, b"3\nnote\n")):
+        pool.await_parked(2)
+        assert pool.run("/bin/sh", "-c", script, opts=opts) == (WARM, said)
+    pool.await_parked(2)
+    assert pool.run()[0].startswith("cordon: cold start: ")
+    assert not (me.work / "pools").exists() and (me.work / "second").exists()
 
 
 def test_without_the_flag_it_is_not_asked(me, pool):

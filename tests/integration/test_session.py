@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -14,7 +15,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import PATH, ceiling, rows
+from conftest import PATH, ceiling, rounds, rows
 from differences import kernel_lacks
 
 _numbers = itertools.count()
@@ -204,6 +205,42 @@ def test_files(session, me, level):
     assert b"secret\n" not in s.call("get", s.name, secret, "-").stdout
     s.call("put", s.name, source, me.out / "new")  # at most in a private /tmp
     assert not (me.out / "new").exists()
+
+
+def test_path_is_that_of_a_run(session, me, level):
+    tools = me.mkdir("tools")
+    me.write(tools / "mytool", "#!/bin/sh\necho mine\n", 0o755)
+    path = {"PATH": f"{tools}:{PATH}"}
+
+    def start(*opts):
+        name = f"t{os.getpid()}-path"
+        done = me.outside([me.cordon, "session", "start", "--name", name, "--isolation", level, *opts], env=path)
+        assert done.returncode == 0, done
+        return Session(me, name=name)  # for its verbs: it runs already
+
+    for opts, said in ((["-r", tools], b"mine\n"), ([], b"")):
+        s = start(*opts)
+        try:
+            done = s.exec("mytool")
+            assert done.stdout == said and (done.returncode == 0) == bool(said), done
+            inside = s.sh("echo $PATH").stdout
+            assert inside == me.run(opts, ["sh", "-c", "echo $PATH"], level, env=path).stdout
+        finally:
+            assert s.stop().returncode == 0
+
+
+def test_private_files_stay(session, me, level):
+    """Of a session and of the next one, and of a run."""
+    kept = me.work / "kept"
+    one = session("--private", kept, level=level)
+    assert one.sh('echo x >> ~/log; echo note > "${TMPDIR:-/tmp}/note"').returncode == 0
+    assert one.stop().returncode == 0
+    two = session("--private", kept, level=level)
+    assert two.sh('cat ~/log "${TMPDIR:-/tmp}/note"').stdout == b"x\nnote\n"
+    assert two.stop().returncode == 0
+    assert me.run(["--private", kept], ["sh", "-c", "cat ~/log"], level).stdout == b"x\n"
+    wrong = me.outside([me.cordon, "session", "start", "--private", ""])
+    assert wrong.returncode == 125 and "--private needs a directory" in one_line(wrong)
 
 
 # --- the same layers -----------------------------------------------------------------------------
@@ -464,6 +501,64 @@ def test_killed_client(session, me, keep):
     assert (s.sh("cat /tmp/done").returncode == 0) == keep
     assert s.sh("echo alive").stdout == b"alive\n"
     client.stdout.close()
+
+
+def guests(word):
+    """The commands that sleep for so long."""
+    found = []
+    for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [path] if path.read_bytes() == f"sleep\0{word}\0".encode() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("victim", ["supervisor", "clients", "starter"])
+def test_killed_at_any_moment(session, me, victim):
+    """While commands begin and run, or the session itself begins: nothing is left of what was to end, nobody
+    hangs, and the next call works."""
+    name = f"t{os.getpid()}-killed"
+    begun = 0
+    for _ in range(rounds(12)):
+        word = f"{random.randrange(10**6, 10**7)}.5"
+        if victim == "starter":
+            start = me.popen([me.cordon, "session", "start", "--name", name], stdout=-1, stderr=-1)
+            time.sleep(random.random() * 0.012)
+            start.kill()
+            start.communicate(timeout=20)
+            # It may have come so far that the session is there.
+            s = Session(me, name=name)
+            assert s.start.returncode == 0 or "is running already" in one_line(s.start)
+            assert until(lambda s=s: s.sh("true").returncode == 0)
+            assert s.stop().returncode == 0
+            continue
+        s = session()
+        supervisor = s.status()["pid"]
+        script = f"echo begun; sleep {word} & exec sleep {word}"
+        clients = [
+            me.popen([me.cordon, "session", "exec", s.name, "--", "sh", "-c", script], stdout=-1, stderr=-1)
+            for _ in range(3)
+        ]
+        time.sleep(random.random() * 0.03)
+        if victim == "supervisor":
+            os.kill(supervisor, signal.SIGKILL)
+        else:
+            for client in clients:
+                client.kill()
+        for client in clients:
+            out, err = client.communicate(timeout=20)  # it does not wait for ever
+            begun += out == b"begun\n"
+            assert client.returncode == (125 if victim == "supervisor" else -signal.SIGKILL), err
+        assert until(lambda word=word: not guests(word))
+        done = s.sh("echo alive")
+        if victim == "supervisor":
+            assert done.returncode == 125 and not list(place(me).glob(s.name + ".*")), done
+            session(name=s.name)
+        else:
+            assert done.stdout == b"alive\n"
+            assert until(lambda s=s: not any(c["running"] for c in s.status()["commands"]))
+    assert begun or victim == "starter", "the control: some had begun"
 
 
 def test_signals_of_the_client(session, me):

@@ -31,3 +31,31 @@ def processes_with(text):
         except OSError:
             pass  # it has just ended
     return found
+
+
+def descendants(pid):
+    """The processes below one."""
+    found, todo = set(), [pid]
+    parents = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                parents.setdefault(int(file.read().rsplit(b")", 1)[1].split()[1]), []).append(int(name))
+        except OSError:
+            continue
+    while todo:
+        for child in parents.get(todo.pop(), ()):
+            if child not in found:
+                found.add(child)
+                todo.append(child)
+    return found
+
+
+def start_of(pid):
+    """Which process has the number now; None: none."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            rest = file.read().rsplit(b")", 1)[1].split()
+            return None if rest[0] in (b"Z", b"X") else rest[19]
+    except OSError:
+        return None

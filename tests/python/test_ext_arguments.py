@@ -24,7 +24,7 @@ BAD = [
     (b"/bin/true", {}, TypeError, "sequence of words"),
     ([1], {}, TypeError, "argv must be str"),
     ([None], {}, TypeError, "argv must be str"),
-    (None, {}, TypeError, "."),
+    (None, {}, _cordon.Error, "no command"),  # for sessions
     (["x"], {"env": {"A": "1\0"}}, ValueError, "value in env holds a NUL"),
     (["x"], {"env": {"A\0": "1"}}, ValueError, "name in env holds a NUL"),
     (["x"], {"env": {"A=B": "1"}}, ValueError, "illegal environment variable name"),

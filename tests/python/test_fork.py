@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forks of an interpreter: the same state, and from then on nothing in common."""
 
+import ast
 import asyncio
 import json
 import os
 import pathlib
 import threading
+import time
 
 import pytest
 
@@ -146,6 +148,21 @@ def test_chance_is_not_shared(place):
         drawn = [json.loads(text[1:-1]) for text in values(python.fork(100), "json.dumps(draw())")]
     for column in zip(*drawn):
         assert len(set(column)) == 100, column[:3]
+
+
+def test_clocks_go_on(place):
+    """A fork has the time of its own execution, not that of its parent's memory."""
+    with Interpreter("python") as python:
+        python.execute("import subprocess, time; time.time()")
+        forks = python.fork(100)
+        since = time.time(), time.monotonic()
+        look = "(time.time(), time.monotonic(), float(subprocess.check_output(['date', '+%s.%N'])))"
+        drawn = [ast.literal_eval(text) for text in values(forks, look)]
+        until_now = time.time(), time.monotonic()
+    for clock, monotonic, date in drawn:
+        assert all(since[0] - 0.01 <= told <= until_now[0] + 0.01 for told in (clock, date))
+        assert since[1] <= monotonic <= until_now[1]
+    assert drawn == sorted(set(drawn)) and len(drawn) == 100  # one after the other
 
 
 def test_libraries_with_threads_of_their_own(place):

@@ -14,7 +14,7 @@ import pytest
 
 import pycordon
 from pycordon import Interpreter, SetupError, StateError, _channel, _image, _interpreter
-from pylib import ceiling, until
+from pylib import ceiling, descendants, start_of, until
 
 # Takes the driver's place at the next request for a fork. `say` writes to the host.
 TAKE = """
@@ -283,33 +283,6 @@ with Interpreter("python") as python:
         for fork in forks:
             fork.close()
 """
-
-
-def descendants(pid):
-    found, todo = set(), [pid]
-    parents = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parents.setdefault(int(file.read().rsplit(b")", 1)[1].split()[1]), []).append(int(name))
-        except OSError:
-            continue
-    while todo:
-        for child in parents.get(todo.pop(), ()):
-            if child not in found:
-                found.add(child)
-                todo.append(child)
-    return found
-
-
-def start_of(pid):
-    """Which process has the number now; None: none."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            rest = file.read().rsplit(b")", 1)[1].split()
-            return None if rest[0] in (b"Z", b"X") else rest[19]
-    except OSError:
-        return None
 
 
 def test_kills_leave_nothing(place, left):

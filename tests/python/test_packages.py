@@ -90,6 +90,13 @@ def test_they_are_in_use_as_long_as_the_sandbox(index):
     assert gc.startswith(b"removed ")
 
 
+def test_a_session(index):
+    index.add(wheel("one", files={"one.py": "def main(): print('tool runs')\n"}, scripts={"one-tool": "one:main"}))
+    with pycordon.Session(packages=["one"]) as session:
+        for command in (["one-tool"], "one-tool", ["python3", "-c", "import one; one.main()"]):
+            assert session.exec(command).stdout == "tool runs\n", command
+
+
 def test_attach(index):
     index.add(wheel("one", files={"one.py": "def main(): print('tool runs')\n"}, scripts={"one-tool": "one:main"}))
     with pycordon.Sandbox(packages=["one"], keep=True) as box:

@@ -111,6 +111,28 @@ def test_a_policy_that_cannot_be(place):
         pycordon.Session(fs_read=["/no/such/path"])
 
 
+def test_a_list_of_commands():
+    """No shell is needed for it."""
+    with pycordon.Session(allowed_commands=["cat"]) as session:
+        assert session.exec(["cat"], stdin="typed").stdout == "typed"
+        assert session.exec(["ls"]).returncode == 126
+        assert session.exec("echo x").returncode == 126
+
+
+def test_path_is_the_callers(place, monkeypatch):
+    tools = place / "tools"
+    tools.mkdir()
+    (tools / "mytool").write_text("#!/bin/sh\necho mine")
+    (tools / "mytool").chmod(0o755)
+    place.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
+    with pycordon.Session() as session:
+        assert session.exec(["mytool"]).returncode == 127
+    with pycordon.Session(fs_read=[str(tools)]) as session:
+        assert session.exec(["mytool"]).stdout == "mine\n"
+        assert session.exec("echo $PATH").stdout.endswith(f"{tools}:/usr/bin:/bin\n")
+
+
 def test_async():
     async def main():
         async with pycordon.AsyncSession() as session:

@@ -5,16 +5,19 @@ for the next run."""
 import fcntl
 import json
 import os
+import random
 import resource
+import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
 import pycordon
 from pycordon import _cordon, _native, _warm
-from pylib import until
+from pylib import ceiling, descendants, start_of, until
 
 IS_WARM = "import os\nprint('memfd' in os.readlink('/proc/self/exe'))\n"
 
@@ -62,11 +65,77 @@ def test_chance_is_not_shared():
         assert len(set(column)) == 100, column[:3]
 
 
+def test_chance_of_numpy_is_not_shared():
+    pytest.importorskip("numpy")
+    code = "import numpy as np\nprint(np.random.random(), np.random.randint(1 << 60), np.random.default_rng().random())"
+    with pycordon.Pool(preload=("numpy.random",), limits_memory="512M") as pool:
+        assert pool.warm_reason is None
+        assert pool.run_code(IS_WARM).stdout == "True\n"
+        drawn = [graded.result.stdout.split() for graded in pool.map([code] * 100)]
+    for column in zip(*drawn):
+        assert len(set(column)) == 100, column[:3]
+
+
+CLOCKS = """
+import datetime, subprocess, time
+now = [time.time(), datetime.datetime.now(datetime.timezone.utc).timestamp(), time.clock_gettime(time.CLOCK_REALTIME),
+    float(subprocess.check_output(["date", "+%s.%N"]))]
+print(*now, time.monotonic(), time.perf_counter(), time.process_time())
+"""
+
+
+def test_clocks_go_on(pool):
+    """They are those of the run, not of the moment at which its image was made."""
+    time.sleep(0.2)
+    since = [time.time(), time.monotonic()]
+    drawn = [[float(word) for word in graded.result.stdout.split()] for graded in pool.map([CLOCKS] * 100)]
+    until_now = [time.time(), time.monotonic()]
+    assert len(drawn) == 100
+    for run in drawn:
+        assert all(since[0] - 0.01 <= clock <= until_now[0] + 0.01 for clock in run[:4]), (since, run, until_now)
+        assert all(since[1] <= clock <= until_now[1] for clock in run[4:6]), (since, run, until_now)
+        assert run[6] < 20
+    # They went on between the runs, too.
+    assert len({run[0] for run in drawn}) == 100
+
+
 def test_hash_seed_is_the_images():
     """The one thing that cannot be renewed: strings that exist have been hashed."""
     with pycordon.Pool(preload=()) as one, pycordon.Pool(preload=()) as other:
         hashes = [p.run_code("print(hash('x'))").stdout for p in (one, one, other)]
     assert hashes[0] == hashes[1] != hashes[2]
+
+
+# Where objects, the C library and the stack lie, the bytes that become the stack canary, the hash seed.
+LAYOUT = """
+import ctypes, sys
+libc = ctypes.CDLL(None)
+libc.getauxval.restype = ctypes.c_ulong
+found = [hex(id(sys.modules)), hex(ctypes.cast(libc.getpid, ctypes.c_void_p).value),
+    *(line.split("-")[0] for line in open("/proc/self/maps") if "[stack]" in line),
+    ctypes.string_at(libc.getauxval(25), 16).hex(), hash("x")]
+print(*found)
+"""
+
+
+def test_layout_is_the_images_unless_each_is_started():
+    """What threat-model.md says is shared, and the two ways to have none of it: preload=None, and interpreters
+    that were started ahead, each by an exec of its own."""
+    with pycordon.Pool(preload=(), workers=2) as warm, pycordon.Pool(preload=None, workers=2) as cold:
+        shared = [graded.result.stdout.split() for graded in warm.map([LAYOUT] * 20)]
+        fresh = [graded.result.stdout.split() for graded in cold.map([LAYOUT] * 20)]
+    assert [len(set(column)) for column in zip(*shared)] == [1, 1, 20, 1, 1]  # the stack is the kernel's
+    for column in zip(*fresh):
+        assert len(set(column)) == 20, column
+    ahead = []
+    with pycordon.Pool(interpreters={"python": 4}, parked=1, limits_memory="512M") as pool:
+        until(lambda: len(pool._engine.ahead) == 4, "none was started ahead")
+        for _ in range(4):
+            with pool.interpreter("python") as python:
+                assert python._live is not None
+                ahead.append(python.execute(LAYOUT).stdout.split())
+    for column in zip(*ahead):
+        assert len(set(column)) == 4, column
 
 
 @pytest.mark.parametrize(
@@ -347,6 +416,30 @@ def test_preloaded_code_that_spoils_its_image(tmp_path, module, monkeypatch):
         result = pool.run_code("print('fine')")
         assert (result.stdout, result.returncode) == ("fine\n", 0), pool.warm_reason
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + (200 << 10)
+
+
+def test_killed_while_it_is_made():
+    """From outside, at any moment: programs start cold or warm then, and none waits for ever."""
+    killed = 0
+    for _ in range(12):
+        with pycordon.Pool(preload=(), workers=1) as pool:
+            maker = threading.Thread(target=pool.start)
+            maker.start()
+            time.sleep(random.uniform(0, 0.12))
+            known = {pid: start_of(pid) for pid in descendants(os.getpid())}
+            for pid in known:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                    killed += 1
+                except ProcessLookupError:
+                    pass
+            maker.join(ceiling(60))
+            assert not maker.is_alive()
+            # A sandbox that waits and is dying just now would still be taken.
+            until(lambda known=known: all(start_of(p) != s or s is None for p, s in known.items()), "killed, and still there")
+            result = pool.run_code("print('fine')", timeout=20)
+            assert (result.stdout, result.returncode) == ("fine\n", 0), (result, pool.warm_reason)
+    assert killed, "the control: there was something to kill"
 
 
 def test_threads_and_forks_of_the_host(pool):

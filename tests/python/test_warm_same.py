@@ -268,7 +268,7 @@ def _snippets():
 SNIPPETS = list(_snippets())
 
 
-#: What is known to differ, by the beginning of the snippet, and why (docs/warm.md says the same).
+#: What is known to differ, by the beginning of the snippet, and why (docs/python.md says the same).
 DIFFERS = {
     "class A:\n def __del__(self): print(open)": "the interpreter has taken open() away by then",
     "class A:\n def __del__(self): 1/0": "the interpreter cannot read the source any more by then",

@@ -114,8 +114,9 @@ class Launcher:
     def plan(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> str:
         """What start() would do with these options, as JSON; nothing runs."""
 
-    def session(self, policy: Policy, argv: Iterable[_Word], **options: Any) -> Session:
-        """A sandbox for commands that come later; argv[0] is a program that they may use."""
+    def session(self, policy: Policy, argv: Optional[Iterable[_Word]], **options: Any) -> Session:
+        """A sandbox for commands that come later; argv[0] is a program that they may use besides
+        those of the system and of PATH."""
 
     def check(self) -> str:
         """What this machine offers, tried for real, as JSON."""

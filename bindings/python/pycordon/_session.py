@@ -129,7 +129,7 @@ class SessionCore:
         for key, option in (("limits.wall", "wall_ms"), ("limits.memory", "memory_bytes")):
             if key in self.policy.unlimited:
                 options[option] = -1
-        argv = [os.fspath(program) if program is not None else "/bin/sh"]
+        argv = None if program is None else [os.fspath(program)]
         try:
             self.native = launcher().session(engine.policies.native(self.policy), argv, **options)
         except _cordon.Error as error:

@@ -195,13 +195,16 @@ static int parse_progress(struct start_call *call, PyObject *value)
 
 static int parse_words(struct start_call *call, const struct given *g)
 {
-	if (strings_from_sequence(&call->argv, g->argv, "argv") < 0)
-		return -1;
-	if (!call->argv.v[0] || !call->argv.v[0][0]) {
-		PyErr_SetString(PyExc_ValueError, "argv is empty");
-		return -1;
+	/* A session may have none; where one is needed the library says so. */
+	if (g->argv != Py_None) {
+		if (strings_from_sequence(&call->argv, g->argv, "argv") < 0)
+			return -1;
+		if (!call->argv.v[0] || !call->argv.v[0][0]) {
+			PyErr_SetString(PyExc_ValueError, "argv is empty");
+			return -1;
+		}
+		call->options.argv = call->argv.v;
 	}
-	call->options.argv = call->argv.v;
 	if (!g->env || g->env == Py_None)
 		return 0;
 	if (strings_from_mapping(&call->env, g->env) < 0)
