@@ -9,6 +9,9 @@
 
 /* Why it ended, what was refused, and what would allow it. */
 void explain_end(const struct parsed *args, const struct cordon_result *result);
+/* Output that could not be written though the command believes it was: a failure in any case. 1 =
+ * it was said. */
+int explain_loss(int write_errno, const char *name);
 /* --usage */
 void explain_usage(const struct cordon_result *result);
 /* --verbose */

@@ -310,7 +310,7 @@ static void do_exec(struct session_server *s, struct client *c)
 static void settle(struct job *job)
 {
 	const struct cordon_result *res = cordon_command_result(job->command);
-	char status[16], *json = NULL;
+	char status[48], *json = NULL;
 	const char *strings[2] = { status, "" };
 
 	if (!res || job->is_over)
@@ -321,7 +321,8 @@ static void settle(struct job *job)
 	if (job->is_detached)
 		return;
 	if (job->client) {
-		snprintf(status, sizeof(status), "%d", res->status);
+		snprintf(status, sizeof(status), "%d %d %d", res->status, res->out.write_errno,
+			 res->err.write_errno);
 		if (cordon_result_to_json(res, 1, &json, NULL) == 0)
 			strings[1] = json;
 		reply(job->client, WIRE_ENDED, strings, 2);
@@ -709,9 +710,10 @@ void session_serve(struct session_server *s)
 			accept_client(s);
 		serve_clients(s, fds, of, n);
 	}
-	/* From here on the name is free: who hears of the end may use it at once. */
-	close(s->listen_fd);
+	/* From here on the name is free: who hears of the end may use it at once. Closed first, the
+	 * socket would have a name, and refuse who asks. */
 	session_unclaim(&s->place);
+	close(s->listen_fd);
 	say_goodbye(s);
 	for (int i = 0; i < JOBS_MAX; i++)
 		if (jobs[i].number)
