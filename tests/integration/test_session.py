@@ -262,6 +262,13 @@ def test_files(session, me, level):
     assert [(f["name"], f["size"]) for f in listed] == [("b", 300_000)]
     missing = s.call("get", s.name, f"{tmp}/none", me.work / "none")
     assert missing.returncode == 125 and not (me.work / "none").exists()
+    # A new file takes the name, so whatever has it now must be one, too: as root this could be a device.
+    os.mkfifo(me.work / "fifo")
+    done = s.call("get", s.name, f"{tmp}/a/b", me.work / "fifo")
+    assert done.returncode == 125 and "not a regular file ('-' is standard output)" in one_line(done)
+    assert (me.work / "fifo").is_fifo()
+    assert "cat > PATH" in one_line(s.call("put", s.name, me.work / "fifo", f"{tmp}/x"))
+    assert "tar x" in one_line(s.call("put", s.name, me.work, f"{tmp}/x"))
     # The rights are a command's: what is not granted is not there.
     secret = me.write(me.out / "secret", "secret")
     assert b"secret\n" not in s.call("get", s.name, secret, "-").stdout
