@@ -453,6 +453,17 @@ def test_a_set_up_that_fails(me):
     done = me.outside([me.cordon, "session", "start", "-r", "/no/such/file"])
     assert done.returncode == 125 and "/no/such/file" in one_line(done)
     assert me.outside([me.cordon, "session", "start", "--cwd", "/no/such"]).returncode == 125
+    done = me.outside([me.cordon, "session", "start", "no-such-thing"])
+    assert done.returncode == 125 and "the name of a session is given with --name" in one_line(done)
+    done = me.outside([me.cordon, "session", "start", "sh", "more"])
+    assert done.returncode == 125 and "usage: cordon session start" in one_line(done)
+    done = me.outside([me.cordon, "session", "start", "--idle", "-1"])
+    assert done.returncode == 125 and one_line(done).startswith("cordon: --idle: '-1' is not a duration")
+
+
+def test_a_published_port_is_told_once(session):
+    s = session("--publish", "0:8000")
+    assert re.fullmatch(rb"cordon: port 8000 is at 127\.0\.0\.1:\d+ \(tcp, udp\)\n", s.start.stderr)
 
 
 def test_receipt_at_the_end(session, me):
