@@ -121,7 +121,7 @@ def test_start_status_stop(me, pool):
     inits = pool.inits()
     assert len(inits) == 3
     text = cli(me, "status").stdout.decode()
-    assert text == f"process {pid}: 3 of 3 sandboxes wait, 0 were used; ends after 300s without a run\n"
+    assert text == f"process {pid}: 3 of 3 sandboxes wait, 0 used so far; ends after 5m without a run\n"
     twice = cli(me, "start")
     assert (twice.returncode, twice.stdout) == (125, b"") and twice.stderr.count(b"\n") == 1
     assert f"a pool is running already (process {pid})".encode() in twice.stderr
