@@ -629,3 +629,40 @@ def test_option_table_agrees_with_the_policy_keys(me):
         assert options[flag.group(1)] == (short.group(1) if short else None), key
         named.add(flag.group(1))
     assert set(options) - named == {"preset", "policy", "json", "help", "no-protect"}
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def test_help_fits_a_terminal_of_80_columns(me):
+    groups = sorted({verb.split()[0] for verb in VERBS if " " in verb})
+    for words in [[], *([verb] for verb in groups), *(verb.split() for verb in VERBS)]:
+        wide = [line for line in cli(me, *words, "--help").out.splitlines() if len(line) > 80]
+        assert wide == [], words
+
+
+def test_a_session_takes_no_option_that_would_do_nothing_there(me):
+    done = refused(me, "session", "start", "--max-output", "1k", "--end-on-output")
+    assert "unknown option '--end-on-output'" in done
+
+
+def test_a_place_that_cannot_be_used_is_said_with_what_helps(me):
+    """Nothing around Cordon is to blame: the directory is the caller's own choice."""
+    no_state = {"XDG_STATE_HOME": "/proc/no"}
+    err = refused(me, "run", "--workspace", ".", "--", "true", env=no_state)
+    assert "state directory /proc/no/cordon" in err and "(set XDG_STATE_HOME to a directory of your own)" in err
+    err = refused(me, "run", "--with", "six", "--", "python3", "-V", env={"XDG_CACHE_HOME": "/proc/no"})
+    assert "cache directory '/proc/no/cordon/packages'" in err and "(set XDG_CACHE_HOME to a directory of yours)" in err
+
+
+def test_a_place_that_is_closed_is_said_with_what_helps(me):
+    if me.uid == 0:
+        pytest.skip("root is not kept out")
+    shut = me.work / "shut"
+    shut.mkdir()
+    shut.chmod(0)
+    state, cache = {"XDG_STATE_HOME": str(shut)}, {"XDG_CACHE_HOME": str(shut)}
+    for err in (refused(me, "workspace", "list", env=state), refused(me, "run", "--workspace", ".", "--", "true", env=state)):
+        assert "permission denied (set XDG_STATE_HOME to a directory of your own)" in err
+    err = refused(me, "cache", "list", env=cache)
+    assert "cannot be opened: permission denied (set XDG_CACHE_HOME to a directory of yours)" in err
