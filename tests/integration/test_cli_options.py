@@ -569,9 +569,26 @@ def test_bash_completion_offers_workspaces(me):
     assert complete(me, "workspace", "discard", "one", "tw") == ["two"]
 
 
+def test_bash_completion_offers_sessions(me):
+    name = f"c{me.uid}-{me.work.parent.name}"[:48]
+    assert cli(me, "session", "start", "--name", name).returncode == 0
+    try:
+        for verb in ("exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop"):
+            assert complete(me, "session", verb, name[:-1]) == [name], verb
+        assert "sh" in complete(me, "session", "exec", name, "s")
+        assert "sh" in complete(me, "session", "exec", "-d", name, "--", "s")
+        assert complete(me, "session", "put", name, "/etc/host") == complete(me, "run", "-w", "/etc/host")
+        assert complete(me, "session", "get", name, "x", "/etc/host") == complete(me, "run", "-w", "/etc/host")
+        assert complete(me, "session", "get", name, "/etc/host") == []
+    finally:
+        assert cli(me, "session", "stop", name).returncode == 0
+
+
 def test_bash_completion_offers_a_command_once(me):
     words = complete(me, "run", "s")
     assert "sh" in words and len(words) == len(set(words))
+    assert "sh" in complete(me, "session", "start", "s")
+    assert "sh" in complete(me, "mcp", "--wrap", "--", "s")
 
 
 def page(name):
