@@ -18,6 +18,7 @@
 #include "base/macros.h"
 #include "base/units.h"
 #include "explain.h"
+#include "foreign.h"
 #include "keyboard.h"
 #include "out.h"
 #include "session.h"
@@ -192,10 +193,17 @@ static int wait_for(const struct session_client *c, struct signals *signals,
 	}
 }
 
+/* The command and its arguments, of a line that has a session's name and more. */
+static char **words_of(const struct parsed *args)
+{
+	return args->rest + (strcmp(args->rest[1], "--") == 0 ? 2 : 1);
+}
+
 /* What the command's receipt says; the texts are those of `cordon run`. */
 struct ending {
 	struct arena arena;
 	const struct json_value *root;
+	int status;
 	int out_errno, err_errno; /* the supervisor could not write there */
 	int was_ours;		  /* a signal of ours has ended it */
 };
@@ -270,6 +278,8 @@ static void say_ending(const struct parsed *args, const struct ending *e)
 		cordon_err(&err, CORDON_E_STATE, 0, "%s", text_of(error, "message"));
 		if (text_of(error, "hint")[0])
 			cordon_err_hint(&err, "%s", text_of(error, "hint"));
+		if (e->status == STATUS_NOT_FOUND)
+			foreign_in_session(words_of(args), &err);
 		say_error(&err);
 	} else {
 		say_kind(args, e);
@@ -283,14 +293,13 @@ static int conclude(const struct parsed *args, const struct wire *reply, int was
 	struct ending e = { .arena = ARENA_INIT, .was_ours = was_ours };
 	struct strbuf sb = STRBUF_INIT;
 	char *rest = NULL;
-	int status;
 
 	if (reply->head.type != WIRE_ENDED || reply->head.n_strings != 2) {
 		say_line("the session's answer is garbled");
 		return STATUS_FAILED;
 	}
 	/* A supervisor of an earlier version says the first number only. */
-	status = (int)strtol(reply->strings[0], &rest, 10);
+	e.status = (int)strtol(reply->strings[0], &rest, 10);
 	e.out_errno = (int)strtol(rest, &rest, 10);
 	e.err_errno = (int)strtol(rest, &rest, 10);
 	if (json_read(reply->strings[1], strlen(reply->strings[1]), "receipt", &e.arena, &e.root,
@@ -299,13 +308,13 @@ static int conclude(const struct parsed *args, const struct wire *reply, int was
 		say_ending(args, &e);
 	arena_done(&e.arena);
 	if (explain_loss(e.out_errno, "output") + explain_loss(e.err_errno, "error output") &&
-	    status == 0)
-		status = STATUS_FAILED;
+	    e.status == 0)
+		e.status = STATUS_FAILED;
 	if (!parsed_has(args, OPT_JSON))
-		return status;
+		return e.status;
 	strbuf_puts(&sb, reply->strings[1]);
 	strbuf_putc(&sb, '\n');
-	return out_finish(&sb, status);
+	return out_finish(&sb, e.status);
 }
 
 static int print_number(const struct wire *reply)
@@ -350,13 +359,12 @@ int cmd_session_exec(const struct parsed *args)
 	struct session_client c;
 	struct signals signals;
 	struct wire reply = WIRE_INIT;
-	char **words = args->rest + 1;
+	char **words;
 	int r;
 
 	if (session_operands(args, 2, SIZE_MAX, &err) < 0)
 		return session_fail(&err);
-	if (!strcmp(words[0], "--"))
-		words++;
+	words = words_of(args);
 	if (!words[0])
 		return session_operands(args, SIZE_MAX, SIZE_MAX, &err) < 0 ? session_fail(&err)
 									    : 0;

@@ -160,6 +160,12 @@ def test_why_a_command_ended_is_said(session):
     assert s.sh("seq 1000", "-q", "--max-output", "10").stderr == b""
     done = s.exec("no-such-program", opts=["-q"])  # an error of Cordon's
     assert done.returncode == 127 and "not found in the session" in one_line(done)
+    for words, hint in [
+        (["-d", "true"], "(options come before the session's name)"),
+        (["A=b", "true"], "(-e NAME=VALUE, before the session's name, sets a variable)"),
+        (["echo hi | cat"], "(a shell's line: cordon session exec NAME -- sh -c 'LINE')"),
+    ]:
+        assert hint in one_line(s.call("exec", s.name, *words))
     waits = s.me.popen([s.me.cordon, "session", "exec", s.name, "--", "sleep", "60"], stderr=subprocess.PIPE)
     assert until(lambda: any(c["running"] for c in s.status()["commands"]))
     assert s.stop().returncode == 0
