@@ -286,6 +286,8 @@ WRONG = [
     (["workspace", "gc", "--older-than", "5x"], "(units are ms, s, m, h and d)"),
     (["workspace", "gc", "--older-than", "-1d"], "--older-than: "),
     (["workspace", "gc", "x"], "takes no argument 'x'"),
+    (["run", "--with-file", "none.txt", "true"], "cannot read 'none.txt': no such file or directory"),
+    (["run", "--with-file", "/usr", "true"], "cannot read '/usr': is a directory"),
     (["xyzzy"], "unknown verb 'xyzzy' (try 'cordon --help')"),
     (["--verison"], "unknown option '--verison' (did you mean '--version'?)"),
     (["-v"], "unknown option '-v' (try 'cordon --help')"),
