@@ -39,12 +39,12 @@ static int fail(const struct cordon_error *err)
 	return STATUS_FAILED;
 }
 
-static int no_operands(const struct parsed *args, struct cordon_error *err)
+static int check_operands(const struct parsed *args, size_t max, struct cordon_error *err)
 {
-	if (!args->n_rest)
+	if (args->n_rest <= max)
 		return 0;
 	(void)cordon_err(err, CORDON_E_USAGE, 0, "'%s' takes no argument '%s'",
-			 verb_table[args->verb].name, args->rest[0]);
+			 verb_table[args->verb].name, args->rest[max]);
 	(void)cordon_err_hint(err, "try 'cordon %s --help'", verb_table[args->verb].name);
 	return -CORDON_E_USAGE;
 }
@@ -60,7 +60,7 @@ static int read_options(const struct parsed *args, struct cordon_error *err)
 	server.idle_ms = IDLE_DEFAULT_MS;
 	server.size = SIZE_DEFAULT;
 	if (idle && units_parse_duration(idle, &server.idle_ms, err) < 0) {
-		cordon_err_prefix(err, "--idle: ");
+		cordon_err_prefix(err, "--idle");
 		return -CORDON_E_USAGE;
 	}
 	if (!size)
@@ -159,8 +159,8 @@ int cmd_pool_start(const struct parsed *args)
 	char home[PATH_MAX], *hint;
 	int fd = -1;
 
-	if (read_options(args, &err) < 0 || cordon_policy_new(&policy, &err) < 0 ||
-	    policy_from_options(policy, args, &err) < 0)
+	if (check_operands(args, 1, &err) < 0 || read_options(args, &err) < 0 ||
+	    cordon_policy_new(&policy, &err) < 0 || policy_from_options(policy, args, &err) < 0)
 		return fail(&err);
 	run_options_init(&options, args, home, sizeof(home));
 	if (run_private_option(&options, args, &err) < 0)
@@ -201,16 +201,17 @@ static void add_status(struct strbuf *sb, const char *json, size_t len)
 {
 	struct arena arena = ARENA_INIT;
 	const struct json_value *doc = NULL;
+	char idle[UNITS_TEXT_MAX];
 	int64_t idle_ms;
 
 	if (json_read(json, len, "status", &arena, &doc, NULL) == 0 && doc->type == JSON_OBJECT) {
 		idle_ms = number(doc, "idle_ms");
-		strbuf_printf(sb, "process %jd: %jd of %jd sandboxes wait, %jd were used",
+		strbuf_printf(sb, "process %jd: %jd of %jd sandboxes wait, %jd used so far",
 			      (intmax_t)number(doc, "pid"), (intmax_t)number(doc, "parked"),
 			      (intmax_t)number(doc, "size"), (intmax_t)number(doc, "warm"));
 		if (idle_ms)
-			strbuf_printf(sb, "; ends after %jds without a run",
-				      (intmax_t)(idle_ms / 1000));
+			strbuf_printf(sb, "; ends after %s without a run",
+				      units_format_duration(idle_ms, idle));
 		strbuf_putc(sb, '\n');
 	} else {
 		strbuf_puts(sb, "a pool is being started\n");
@@ -225,7 +226,7 @@ int cmd_pool_status(const struct parsed *args)
 	int is_json = parsed_has(args, OPT_JSON);
 	pid_t pid;
 
-	if (no_operands(args, &err) < 0)
+	if (check_operands(args, 0, &err) < 0)
 		return fail(&err);
 	pid = pool_find(&told);
 	if (is_json)
@@ -252,7 +253,7 @@ int cmd_pool_stop(const struct parsed *args)
 	struct pollfd p = { .fd = -1, .events = POLLIN };
 	pid_t pid;
 
-	if (no_operands(args, &err) < 0)
+	if (check_operands(args, 0, &err) < 0)
 		return fail(&err);
 	pid = pool_find(NULL);
 	if (!pid) {

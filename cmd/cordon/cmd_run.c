@@ -248,23 +248,6 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 	}
 }
 
-/* Output that could not be written though the command believes it was: a failure in any case. */
-static int report_loss(const struct cordon_output *out, const char *name)
-{
-	struct cordon_error err = CORDON_ERROR_INIT;
-
-	if (!out->write_errno)
-		return 0;
-	if (out->write_errno == ETIMEDOUT)
-		cordon_err(&err, CORDON_E_SYSTEM, 0,
-			   "the command's %s was not read in time; the rest was given up", name);
-	else
-		cordon_err(&err, CORDON_E_SYSTEM, out->write_errno, "cannot write the command's %s",
-			   name);
-	say_error(&err);
-	return 1;
-}
-
 static int has_time_limit(const struct cordon_result *result)
 {
 	for (size_t i = 0; i < result->n_limits; i++)
@@ -319,7 +302,8 @@ static int conclude(const struct session *s, const struct cordon_result *run_res
 		status = STATUS_SIGNAL_BASE + s->signals.cancel_signal;
 	explain_end(s->args, result);
 	print_late_notes(s);
-	if (report_loss(&result->out, "output") + report_loss(&result->err, "error output") &&
+	if (explain_loss(result->out.write_errno, "output") +
+		    explain_loss(result->err.write_errno, "error output") &&
 	    status == 0)
 		status = STATUS_FAILED;
 	if (parsed_has(s->args, OPT_VERBOSE)) {

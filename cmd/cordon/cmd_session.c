@@ -11,6 +11,7 @@
 #include "base/json_write.h"
 #include "base/units.h"
 #include "detach.h"
+#include "network.h"
 #include "out.h"
 #include "packages.h"
 #include "receipt.h"
@@ -44,7 +45,7 @@ static int idle_option(const struct parsed *args, int64_t *ret_ms, struct cordon
 		return 0;
 	if (units_parse_duration(text, ret_ms, err) == 0)
 		return 0;
-	cordon_err_prefix(err, "--idle: ");
+	cordon_err_prefix(err, "--idle");
 	return -CORDON_E_USAGE;
 }
 
@@ -96,15 +97,14 @@ static void tell_notes(struct word *word)
 {
 	const char *const *notes = cordon_session_notes(server.session);
 	const struct cordon_published *p;
-	char line[128];
+	char line[PUBLISHED_LINE_MAX];
 	size_t n;
 
 	for (; notes && *notes; notes++)
 		tell(word, "n", *notes);
 	p = cordon_session_published(server.session, &n);
-	for (size_t i = 0; i < n; i++) {
-		snprintf(line, sizeof(line), "port %u is at %s:%u", p[i].port, p[i].address,
-			 p[i].host_port);
+	for (size_t i = 0; i < n;) {
+		i += network_published(p + i, n - i, line);
 		tell(word, "p", line);
 	}
 }
@@ -114,6 +114,7 @@ struct start {
 	const struct parsed *args;
 	struct cordon_policy *policy;
 	struct cordon_run_options *options;
+	int is_named;
 };
 
 /* Packages are installed by the process that starts, which has the terminal and its Ctrl-C. What it
@@ -152,6 +153,9 @@ static int supervise(void *arg, int fd)
 	    cordon_session_start(server.launcher, start->policy, start->options, &server.session,
 				 &err) < 0 ||
 	    await_setup(server.session, &err) < 0) {
+		/* `session start NAME`, most likely: what it resembles in PATH is no help. */
+		if (err.code == CORDON_E_NOT_FOUND && !start->is_named)
+			cordon_err_hint(&err, "the name of a session is given with --name");
 		cordon_session_free(server.session);
 		session_unclaim(&server.place);
 		return tell_error(&word, &err);
@@ -223,13 +227,14 @@ int cmd_session_start(const struct parsed *args)
 	struct cordon_policy *policy = NULL;
 	char home[PATH_MAX], random[SESSION_NAME_MAX + 1];
 	const char *name = parsed_value(args, OPT_SESSION_NAME);
-	struct start start = { NULL, args, NULL, &options };
+	struct start start = { NULL, args, NULL, &options, name != NULL };
 	int fd = -1;
 
 	random_name(random);
 	name = name ? name : random;
-	if (session_check_name(name, &err) < 0 || idle_option(args, &server.idle_ms, &err) < 0 ||
-	    cordon_policy_new(&policy, &err) < 0 || policy_from_options(policy, args, &err) < 0)
+	if (session_operands(args, 0, 1, &err) < 0 || session_check_name(name, &err) < 0 ||
+	    idle_option(args, &server.idle_ms, &err) < 0 || cordon_policy_new(&policy, &err) < 0 ||
+	    policy_from_options(policy, args, &err) < 0)
 		return session_fail(&err);
 	run_options_init(&options, args, home, sizeof(home));
 	options.tells_files = 1;

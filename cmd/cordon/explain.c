@@ -371,6 +371,22 @@ void explain_end(const struct parsed *args, const struct cordon_result *result)
 		explain_lost(result->lost_files);
 }
 
+int explain_loss(int write_errno, const char *name)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	if (!write_errno)
+		return 0;
+	if (write_errno == ETIMEDOUT)
+		cordon_err(&err, CORDON_E_SYSTEM, 0,
+			   "the command's %s was not read in time; the rest was given up", name);
+	else
+		cordon_err(&err, CORDON_E_SYSTEM, write_errno, "cannot write the command's %s",
+			   name);
+	say_error(&err);
+	return 1;
+}
+
 void explain_usage(const struct cordon_result *result)
 {
 	struct strbuf sb = STRBUF_INIT;

@@ -11,6 +11,9 @@
 void explain_end(const struct parsed *args, const struct cordon_result *result);
 /* Of it: what the command said that it was refused. */
 void explain_words(const struct cordon_result *result);
+/* Output that could not be written though the command believes it was: a failure in any case. 1 =
+ * it was said. */
+int explain_loss(int write_errno, const char *name);
 /* --usage */
 void explain_usage(const struct cordon_result *result);
 /* --verbose */

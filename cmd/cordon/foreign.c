@@ -12,6 +12,7 @@
 #include "base/macros.h"
 
 #define SHOWN_MAX 200 /* of a line that is repeated in a hint */
+#define SHELL_CHARACTERS " \t\n|&;<>()$`*?{}"
 
 static const char read_path[] = "-r PATH shows it, at the same path inside";
 static const char write_path[] = "-w PATH lets it be written, at the same path inside";
@@ -102,12 +103,22 @@ void foreign_command(const struct parsed *args, struct cordon_error *err)
 		cordon_err_hint(err, "-v is --verbose here; %s", volume);
 	else if (is_assignment(word))
 		cordon_err_hint(err, "-e NAME=VALUE, before the command, sets a variable");
-	else if (args->n_rest > 1 || !strpbrk(word, " \t\n|&;<>()$`*?{}"))
+	else if (args->n_rest > 1 || !strpbrk(word, SHELL_CHARACTERS))
 		return;
 	else if (strchr(word, '\'') || strlen(word) > SHOWN_MAX)
 		cordon_err_hint(err, "%s", shell_line);
 	else
 		cordon_err_hint(err, "a shell's line: cordon run -- sh -c '%s'", word);
+}
+
+void foreign_in_session(char *const *words, struct cordon_error *err)
+{
+	if (words[0][0] == '-')
+		cordon_err_hint(err, "options come before the session's name");
+	else if (is_assignment(words[0]))
+		cordon_err_hint(err, "-e NAME=VALUE, before the session's name, sets a variable");
+	else if (!words[1] && strpbrk(words[0], SHELL_CHARACTERS))
+		cordon_err_hint(err, "a shell's line: cordon session exec NAME -- sh -c 'LINE'");
 }
 
 static int is_executable(const char *path)

@@ -14,6 +14,8 @@
 const char *foreign_option(const char *name, size_t len);
 /* The command was not found: adds a hint if what was typed looks like something else. */
 void foreign_command(const struct parsed *args, struct cordon_error *err);
+/* The same for a command of a session; @words ends with NULL. */
+void foreign_in_session(char *const *words, struct cordon_error *err);
 
 /* Adds a hint to an error about an unknown verb if the line is a command without `run`; 0 if it is
  * none. */

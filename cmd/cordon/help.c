@@ -10,6 +10,7 @@
 
 #define OPTION_COLUMN 28
 #define VERB_COLUMN 22
+#define USAGE_MAX 70 /* and " [ARG...]", on a terminal of 80 columns */
 
 static int help_write(int fd, struct strbuf *sb)
 {
@@ -153,6 +154,12 @@ int help_group(int fd, const struct verb_group *group)
 
 	strbuf_printf(&sb, "Usage: cordon %s ", group->name);
 	verb_group_words(group, "|", &sb);
+	/* Too many verbs for a line are listed below it only. */
+	if (sb.len > USAGE_MAX) {
+		strbuf_done(&sb);
+		sb = (struct strbuf)STRBUF_INIT;
+		strbuf_printf(&sb, "Usage: cordon %s VERB", group->name);
+	}
 	strbuf_printf(&sb, " [ARG...]\n%s\n\nVerbs:\n", group->summary);
 	for (int i = 0; i < VERB_MAX; i++) {
 		if (verb_in_group(i, group))

@@ -271,7 +271,10 @@ static void unknown_in_group(const struct verb_group *group, const char *second,
 	} else {
 		cordon_err(err, CORDON_E_USAGE, 0, "unknown verb '%s %s'", group->name, second);
 	}
-	if (second && near.best)
+	/* The only group whose list is a verb by itself. */
+	if (second && !strcmp(group->name, "session") && !strcmp(second, "list"))
+		cordon_err_hint(err, "'cordon ps' lists the sessions");
+	else if (second && near.best)
 		cordon_err_hint(err, "did you mean '%s'?", near.best);
 	else
 		cordon_err_hint(err, "try 'cordon %s --help'", group->name);
@@ -294,6 +297,24 @@ static int unknown_option(const char *word)
 		cordon_err_hint(&err, "try 'cordon --help'");
 	say_error(&err);
 	return STATUS_FAILED;
+}
+
+/* The second word of verbs alone, such as 'logs'. */
+static int hint_with_group(const char *word, struct cordon_error *err)
+{
+	struct strbuf names = STRBUF_INIT;
+	int n = 0;
+
+	for (int i = 0; i < VERB_MAX; i++) {
+		const char *name = verb_table[i].name, *blank = strchr(name, ' ');
+
+		if (blank && !strcmp(blank + 1, word))
+			strbuf_printf(&names, "%s'%s'", n++ ? " or " : "", name);
+	}
+	if (n && !names.failed)
+		cordon_err_hint(err, "did you mean %s?", names.data);
+	strbuf_done(&names);
+	return n;
 }
 
 int verb_unknown(const char *first, const char *second)
@@ -321,9 +342,9 @@ int verb_unknown(const char *first, const char *second)
 		cordon_err(&err, CORDON_E_USAGE, 0, "unknown verb '%s'", first);
 	else
 		cordon_err(&err, CORDON_E_USAGE, 0, "no verb given");
-	if (near.best)
+	if (near.best && !hint_with_group(first, &err))
 		cordon_err_hint(&err, "did you mean '%s'?", near.best);
-	else if (!foreign_verb(first, second, &err))
+	else if (!foreign_verb(first, second, &err) && !hint_with_group(first, &err))
 		cordon_err_hint(&err, "try 'cordon --help'");
 	say_error(&err);
 	return STATUS_FAILED;

@@ -107,9 +107,7 @@ int pool_claim(struct pool_place *ret, int *ret_listen_fd, struct cordon_error *
 	for (unsigned i = 0; ret->dir_fd < 0 && i < SESSION_PLACES; i++)
 		ret->dir_fd = session_open_place(i, 1);
 	if (ret->dir_fd < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, 0,
-				  "there is no place for a pool: neither /run nor /tmp can be "
-				  "used");
+		return session_no_place("a pool", err);
 	r = lock_file(ret, &pid);
 	if (r == 0)
 		r = *ret_listen_fd = listen_in(ret->dir_fd);

@@ -167,6 +167,8 @@ void pool_serve(struct pool_server *s)
 		if (r > 0 && answer(s, fds, n)) {
 			active_ms = pool_now_ms();
 			is_missing = 1;
+			/* Who got it may ask at once. */
+			(void)pool_publish(s, started_ms);
 		}
 		if (r > 0 && fds[1].revents)
 			accept_all(s);

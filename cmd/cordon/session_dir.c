@@ -59,16 +59,16 @@ int session_open_place(unsigned i, int may_make)
 	return -EPERM;
 }
 
-static int no_place(struct cordon_error *err)
+int session_no_place(const char *what, struct cordon_error *err)
 {
 	char first[PATH_MAX], second[PATH_MAX];
 
 	session_place(0, (unsigned)geteuid(), first, sizeof(first));
 	session_place(1, (unsigned)geteuid(), second, sizeof(second));
 	cordon_err(err, CORDON_E_SYSTEM, 0,
-		   "there is no place for sessions: neither %s nor %s "
+		   "there is no place for %s: neither %s nor %s "
 		   "can be used",
-		   first, second);
+		   what, first, second);
 	cordon_err_hint(err, "they must be directories of yours with mode 0700");
 	return -CORDON_E_SYSTEM;
 }
@@ -202,7 +202,7 @@ int session_claim(const char *name, struct session_place *ret, int *ret_listen_f
 	for (unsigned i = 0; ret->dir_fd < 0 && i < SESSION_PLACES; i++)
 		ret->dir_fd = session_open_place(i, 1);
 	if (ret->dir_fd < 0)
-		return no_place(err);
+		return session_no_place("sessions", err);
 	snprintf(ret->name, sizeof(ret->name), "%s", name);
 	do
 		ret->key_fd = open_key(ret->dir_fd, name, O_CREAT, &is_alive);

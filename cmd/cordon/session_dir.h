@@ -26,6 +26,8 @@ int session_check_name(const char *name, struct cordon_error *err);
 /* The place number @i (session_place()): a directory of ours that no other user can use. Its
  * descriptor or -errno. */
 int session_open_place(unsigned i, int may_make);
+/* Says that none of them can be used for @what. */
+int session_no_place(const char *what, struct cordon_error *err);
 /* Takes @name and makes its key; *ret_listen_fd: its socket, listening. */
 int session_claim(const char *name, struct session_place *ret, int *ret_listen_fd,
 		  struct cordon_error *err);

@@ -15,7 +15,10 @@
 
 #include "base/err.h"
 #include "base/json_read.h"
+#include "base/macros.h"
 #include "base/units.h"
+#include "explain.h"
+#include "foreign.h"
 #include "keyboard.h"
 #include "out.h"
 #include "session.h"
@@ -32,17 +35,21 @@ struct request {
 	int fds[3], n_fds;
 };
 
-static int number_option(const struct parsed *args, int id, const char *name,
+/* As in a policy: nothing that is given means "no limit". */
+static int number_option(const struct parsed *args, int id, const char *least,
 			 int (*parse)(const char *, int64_t *, struct cordon_error *), char *ret,
 			 size_t size, struct cordon_error *err)
 {
-	const char *text = parsed_value(args, id);
+	const char *text = parsed_value(args, id), *name = option_table[id].name;
 	int64_t value = 0;
 
 	if (text && parse(text, &value, err) < 0) {
-		cordon_err_prefix(err, "%s: ", name);
+		cordon_err_prefix(err, "--%s", name);
 		return -CORDON_E_USAGE;
 	}
+	if (text && value == 0)
+		return cordon_err(err, CORDON_E_USAGE, 0, "--%s must be at least %s, not '%s'",
+				  name, least, text);
 	snprintf(ret, size, "%lld", (long long)value);
 	return 0;
 }
@@ -114,10 +121,10 @@ static int build(struct request *q, const struct parsed *args, char **words,
 	q->strings = calloc(FIXED + args->n_options + n_words, sizeof(*q->strings));
 	if (!q->strings)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	if (number_option(args, OPT_TIMEOUT, "--timeout", units_parse_duration, q->wall,
-			  sizeof(q->wall), err) < 0 ||
-	    number_option(args, OPT_MAX_OUTPUT, "--max-output", units_parse_size, q->output,
-			  sizeof(q->output), err) < 0)
+	if (number_option(args, OPT_TIMEOUT, "1ms", units_parse_duration, q->wall, sizeof(q->wall),
+			  err) < 0 ||
+	    number_option(args, OPT_MAX_OUTPUT, "1", units_parse_size, q->output, sizeof(q->output),
+			  err) < 0)
 		return -CORDON_E_USAGE;
 	q->strings[q->n++] = cwd ? cwd : "";
 	q->strings[q->n++] = q->wall;
@@ -126,9 +133,12 @@ static int build(struct request *q, const struct parsed *args, char **words,
 	q->strings[q->n++] = q->streams;
 	q->strings[q->n++] = q->n_env;
 	for (size_t i = 0; i < args->n_options; i++) {
-		const char *v = args->options[i].id == OPT_ENV ? variable(args->options[i].value)
-							       : NULL;
+		int is_env = args->options[i].id == OPT_ENV;
+		const char *v = is_env ? variable(args->options[i].value) : NULL;
 
+		if (is_env && strcspn(args->options[i].value, "=") == 0)
+			return cordon_err(err, CORDON_E_USAGE, 0,
+					  "--env: a variable's name must not be empty");
 		if (v) {
 			q->strings[q->n++] = v;
 			n_env++;
@@ -183,55 +193,130 @@ static int wait_for(const struct session_client *c, struct signals *signals,
 	}
 }
 
-/* A result that has an error says so, as `cordon run` does. */
-static void say_trouble(const char *receipt)
+/* The command and its arguments, of a line that has a session's name and more. */
+static char **words_of(const struct parsed *args)
 {
-	struct arena arena = ARENA_INIT;
-	const struct json_value *root, *error, *text, *kind;
-	struct cordon_error err = CORDON_ERROR_INIT;
-
-	if (json_read(receipt, strlen(receipt), "receipt", &arena, &root, &err) < 0) {
-		arena_done(&arena);
-		return;
-	}
-	error = json_get(root, "error");
-	kind = json_get(root, "kind");
-	text = error && error->type == JSON_OBJECT ? json_get(error, "message") : NULL;
-	if (text && text->type == JSON_STRING) {
-		const struct json_value *hint = json_get(error, "hint");
-
-		err = (struct cordon_error)CORDON_ERROR_INIT;
-		cordon_err(&err, CORDON_E_STATE, 0, "%s", text->text);
-		if (hint && hint->type == JSON_STRING && hint->text[0])
-			cordon_err_hint(&err, "%s", hint->text);
-		say_error(&err);
-	} else if (kind && kind->type == JSON_STRING && !strcmp(kind->text, "timeout")) {
-		say_line("the command was ended: its time was over");
-	} else if (kind && kind->type == JSON_STRING && !strcmp(kind->text, "memory")) {
-		say_line("the session was ended: it reached its memory limit");
-	}
-	arena_done(&arena);
+	return args->rest + (strcmp(args->rest[1], "--") == 0 ? 2 : 1);
 }
 
-static int conclude(const struct parsed *args, const struct wire *reply)
-{
-	int status = reply->head.n_strings == 3 ? (int)strtol(reply->strings[0], NULL, 10)
-						: STATUS_FAILED;
-	struct strbuf sb = STRBUF_INIT;
+/* What the command's receipt says; the texts are those of `cordon run`. */
+struct ending {
+	struct arena arena;
+	const struct json_value *root;
+	int status;
+	int out_errno, err_errno; /* the supervisor could not write there */
+	int was_ours;		  /* a signal of ours has ended it */
+};
 
-	if (reply->head.type != WIRE_ENDED || reply->head.n_strings != 3) {
+static const char *text_of(const struct json_value *object, const char *key)
+{
+	const struct json_value *v = object && object->type == JSON_OBJECT ? json_get(object, key)
+									   : NULL;
+
+	return v && v->type == JSON_STRING ? v->text : "";
+}
+
+/* The command's own time, or that of the session. */
+static void say_timeout(const struct parsed *args, const struct ending *e)
+{
+	const char *wall = parsed_value(args, OPT_TIMEOUT);
+	const struct json_value *v = json_get(e->root, "duration_ms");
+	char text[UNITS_TEXT_MAX];
+	int64_t ms;
+
+	if (wall && units_parse_duration(wall, &ms, NULL) == 0 && v && v->text &&
+	    strtod(v->text, NULL) >= (double)ms)
+		say_line("time limit of %s reached; the command was ended (raise it with -t)",
+			 units_format_duration(ms, text));
+	else
+		say_line("time limit of the session reached; the session was ended (raise it with "
+			 "-t of 'cordon session start')");
+}
+
+/* Nothing else says why the command ended. */
+static void say_kind(const struct parsed *args, const struct ending *e)
+{
+	static const struct {
+		const char *kind, *limit, *option;
+	} limits[] = {
+		{ "memory", "memory limit", "-m" },
+		{ "cpu_time", "CPU time limit", "--cpu-time" },
+		{ "disk", "disk limit", "--disk" },
+		{ "procs", "limit of tasks", "-P" },
+	};
+	const char *kind = text_of(e->root, "kind");
+
+	if (!strcmp(kind, "timeout"))
+		say_timeout(args, e);
+	else if (!strcmp(kind, "cancelled") && !e->was_ours)
+		say_line("the command was ended from outside, with 'cordon session kill' or its "
+			 "session");
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (!strcmp(kind, limits[i].kind))
+			say_line("%s of the session reached; the session was ended (raise it with "
+				 "%s of 'cordon session start')",
+				 limits[i].limit, limits[i].option);
+}
+
+static int is_cut(const struct ending *e)
+{
+	const struct json_value *cut = json_get(e->root, "truncated"), *out, *err;
+
+	if (!cut || cut->type != JSON_OBJECT || e->out_errno || e->err_errno)
+		return 0;
+	out = json_get(cut, "stdout");
+	err = json_get(cut, "stderr");
+	return (out && out->type == JSON_TRUE) || (err && err->type == JSON_TRUE);
+}
+
+static void say_ending(const struct parsed *args, const struct ending *e)
+{
+	const struct json_value *error = json_get(e->root, "error");
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	if (text_of(error, "message")[0]) {
+		cordon_err(&err, CORDON_E_STATE, 0, "%s", text_of(error, "message"));
+		if (text_of(error, "hint")[0])
+			cordon_err_hint(&err, "%s", text_of(error, "hint"));
+		if (e->status == STATUS_NOT_FOUND)
+			foreign_in_session(words_of(args), &err);
+		say_error(&err);
+	} else {
+		say_kind(args, e);
+	}
+	if (!parsed_has(args, OPT_QUIET) && !parsed_has(args, OPT_JSON) && is_cut(e))
+		say_note("the output was cut at its limit (raise it with --max-output)");
+}
+
+static int conclude(const struct parsed *args, const struct wire *reply, int was_ours)
+{
+	struct ending e = { .arena = ARENA_INIT, .was_ours = was_ours };
+	struct strbuf sb = STRBUF_INIT;
+	char *rest = NULL;
+
+	if (reply->head.type != WIRE_ENDED || reply->head.n_strings < 2) {
 		say_line("the session's answer is garbled");
 		return STATUS_FAILED;
 	}
-	if (!parsed_has(args, OPT_QUIET)) {
-		say_trouble(reply->strings[1]);
+	/* A supervisor of an earlier version says the first number only, and two strings. */
+	e.status = (int)strtol(reply->strings[0], &rest, 10);
+	e.out_errno = (int)strtol(rest, &rest, 10);
+	e.err_errno = (int)strtol(rest, &rest, 10);
+	if (json_read(reply->strings[1], strlen(reply->strings[1]), "receipt", &e.arena, &e.root,
+		      NULL) == 0 &&
+	    e.root->type == JSON_OBJECT)
+		say_ending(args, &e);
+	if (!parsed_has(args, OPT_QUIET) && reply->head.n_strings > 2)
 		(void)out_write(STDERR_FILENO, reply->strings[2], strlen(reply->strings[2]));
-	}
+	arena_done(&e.arena);
+	if (explain_loss(e.out_errno, "output") + explain_loss(e.err_errno, "error output") &&
+	    e.status == 0)
+		e.status = STATUS_FAILED;
 	if (!parsed_has(args, OPT_JSON))
-		return status;
+		return e.status;
 	strbuf_puts(&sb, reply->strings[1]);
 	strbuf_putc(&sb, '\n');
-	return out_finish(&sb, status);
+	return out_finish(&sb, e.status);
 }
 
 static int print_number(const struct wire *reply)
@@ -276,13 +361,12 @@ int cmd_session_exec(const struct parsed *args)
 	struct session_client c;
 	struct signals signals;
 	struct wire reply = WIRE_INIT;
-	char **words = args->rest + 1;
+	char **words;
 	int r;
 
 	if (session_operands(args, 2, SIZE_MAX, &err) < 0)
 		return session_fail(&err);
-	if (!strcmp(words[0], "--"))
-		words++;
+	words = words_of(args);
 	if (!words[0])
 		return session_operands(args, SIZE_MAX, SIZE_MAX, &err) < 0 ? session_fail(&err)
 									    : 0;
@@ -296,5 +380,5 @@ int cmd_session_exec(const struct parsed *args)
 		return print_number(&reply);
 	wire_reset(&reply);
 	r = wait_for(&c, &signals, &keyboard, &reply, &err);
-	return r < 0 ? session_fail(&err) : conclude(args, &reply);
+	return r < 0 ? session_fail(&err) : conclude(args, &reply, signals.cancel_signal != 0);
 }

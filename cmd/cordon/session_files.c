@@ -147,6 +147,10 @@ static int send_file(const struct files *f, int fd, uint64_t size, struct cordon
 	return 0;
 }
 
+/* Its size is not known ahead. */
+#define PIPE_HINT "for a pipe: cordon session exec NAME -- sh -c 'cat > PATH'"
+#define DIRECTORY_HINT "for a directory: tar c DIR | cordon session exec NAME -- tar x"
+
 int cmd_session_put(const struct parsed *args)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -157,15 +161,17 @@ int cmd_session_put(const struct parsed *args)
 
 	if (session_operands(args, 3, 3, &err) < 0)
 		return session_fail(&err);
-	fd = open(args->rest[1], O_RDONLY | O_CLOEXEC);
+	/* A FIFO would wait for its writer. */
+	fd = open(args->rest[1], O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		cordon_err(&err, CORDON_E_PATH, errno, "cannot read '%s'", args->rest[1]);
+		if (!strcmp(args->rest[1], "-"))
+			cordon_err_hint(&err, "%s", PIPE_HINT);
 		return session_fail(&err);
 	}
 	if (!S_ISREG(st.st_mode)) {
 		cordon_err(&err, CORDON_E_PATH, 0, "'%s' is not a regular file", args->rest[1]);
-		cordon_err_hint(&err, "for a directory: tar c DIR | cordon session exec NAME -- "
-				      "tar x");
+		cordon_err_hint(&err, "%s", S_ISDIR(st.st_mode) ? DIRECTORY_HINT : PIPE_HINT);
 		return session_fail(&err);
 	}
 	q.data_len = (uint64_t)st.st_size;
@@ -180,21 +186,47 @@ int cmd_session_put(const struct parsed *args)
 
 /* get */
 
+/* Where the file system can, without a name, so that nothing stays if we are killed. */
+static int open_temporary(int dir_fd, const char *name, int *ret_is_named)
+{
+	int fd = openat(dir_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
+
+	*ret_is_named = fd < 0;
+	if (fd < 0)
+		fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+			    0666);
+	return fd < 0 ? -errno : fd;
+}
+
 /* Into a new file beside it, which takes the name when all is there. */
 static int get_to_file(const struct files *f, const char *remote, const char *local,
 		       struct cordon_error *err)
 {
 	const char *name;
-	char temporary[64];
-	int dir_fd = output_open_dir("", local, &name, err), fd, r;
+	char temporary[64], path[32];
+	struct stat st;
+	int dir_fd = output_open_dir("", local, &name, err), fd, r, is_named;
 
 	if (dir_fd < 0)
 		return dir_fd;
 	snprintf(temporary, sizeof(temporary), ".cordon-get-%d", (int)getpid());
-	fd = openat(dir_fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-	if (fd < 0)
-		return cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", local);
+	/* A device, as root, would be gone; and who names a link means what it leads to. */
+	if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISREG(st.st_mode)) {
+		close(dir_fd);
+		cordon_err(err, CORDON_E_PATH, 0, "cannot write '%s': not a regular file", local);
+		return cordon_err_hint(err, "'-' is standard output");
+	}
+	fd = open_temporary(dir_fd, temporary, &is_named);
+	if (fd < 0) {
+		close(dir_fd);
+		return cordon_err(err, CORDON_E_PATH, -fd, "cannot write '%s'", local);
+	}
 	r = read_answer_to(f, remote, take_to_fd, &fd, err);
+	if (r == 0 && !is_named) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+		if (linkat(AT_FDCWD, path, dir_fd, temporary, AT_SYMLINK_FOLLOW) < 0)
+			r = cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", local);
+	}
 	if (close(fd) < 0 && r == 0)
 		r = cordon_err(err, CORDON_E_PATH, errno, "cannot write '%s'", local);
 	if (r == 0 && renameat(dir_fd, temporary, dir_fd, name) < 0)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cordon ps, cordon session ps, stop, pause, resume, kill, logs. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -131,15 +133,15 @@ static void list_commands(struct strbuf *sb, const struct json_value *status)
 	char age[HUMAN_MAX];
 
 	if (list && list->first)
-		strbuf_printf(sb, "%-6s  %-8s  %-12s  %s\n", "NUMBER", "AGE", "STATE", "COMMAND");
+		strbuf_printf(sb, "%-6s  %-8s  %-16s  %s\n", "NUMBER", "AGE", "STATE", "COMMAND");
 	for (const struct json_value *v = list ? list->first : NULL; v; v = v->next) {
 		char state[32];
 
 		snprintf(state, sizeof(state), "%s", is_true(v, "running") ? "running" : "");
 		if (!is_true(v, "running"))
-			snprintf(state, sizeof(state), "%.12s %d", text_of(v, "kind"),
+			snprintf(state, sizeof(state), "%.16s %d", text_of(v, "kind"),
 				 (int)number(v, "status"));
-		strbuf_printf(sb, "%-6d  %-8s  %-12s  ", (int)number(v, "number"),
+		strbuf_printf(sb, "%-6d  %-8s  %-16s  ", (int)number(v, "number"),
 			      human_time((int64_t)number(v, "age_ms"), age), state);
 		strbuf_add_escaped(sb, text_of(v, "command"), strlen(text_of(v, "command")));
 		strbuf_putc(sb, '\n');
@@ -221,14 +223,25 @@ static const char *signal_number(const char *name, char ret[8])
 		snprintf(ret, 8, "%d", (int)value);
 		return ret;
 	}
-	if (!strncmp(name, "SIG", 3))
+	if (!strncasecmp(name, "SIG", 3))
 		name += 3;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (!strcmp(signals[i].name, name)) {
+		if (!strcasecmp(signals[i].name, name)) {
 			snprintf(ret, 8, "%d", signals[i].number);
 			return ret;
 		}
 	return NULL;
+}
+
+static int check_number(const struct parsed *args, struct cordon_error *err)
+{
+	int64_t value;
+
+	if (units_parse_count(args->rest[1], &value, NULL) == 0)
+		return 0;
+	cordon_err(err, CORDON_E_USAGE, 0, "'%s' is not the number of a command", args->rest[1]);
+	cordon_err_hint(err, "'cordon session ps %s' lists them", args->rest[0]);
+	return -CORDON_E_USAGE;
 }
 
 int cmd_session_kill(const struct parsed *args)
@@ -238,7 +251,7 @@ int cmd_session_kill(const struct parsed *args)
 	const char *strings[2];
 	char text[8];
 
-	if (session_operands(args, 2, 3, &err) < 0)
+	if (session_operands(args, 2, 3, &err) < 0 || check_number(args, &err) < 0)
 		return session_fail(&err);
 	strings[0] = args->rest[1];
 	strings[1] = args->n_rest == 3 ? signal_number(args->rest[2], text) : "9";
@@ -252,6 +265,20 @@ int cmd_session_kill(const struct parsed *args)
 	return 0;
 }
 
+static int print_part(const char *data, size_t len)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	int r = len ? out_write(STDOUT_FILENO, data, len) : 0;
+
+	if (r == 0)
+		return 0;
+	cordon_err(&err, CORDON_E_SYSTEM, -r, "cannot write standard output");
+	/* As everywhere: the reader closed the pipe and needs no message. */
+	if (r != -EPIPE)
+		say_error(&err);
+	return STATUS_FAILED;
+}
+
 /* On a terminal without control sequences, as the output of a run. */
 static int print_output(const char *data, size_t len)
 {
@@ -259,12 +286,12 @@ static int print_output(const char *data, size_t len)
 	struct termclean clean = { 0 };
 
 	if (!isatty(STDOUT_FILENO))
-		return out_write(STDOUT_FILENO, data, len) < 0 ? STATUS_FAILED : 0;
+		return print_part(data, len);
 	while (len > 0) {
 		size_t part = len < CLEAN_CHUNK ? len : CLEAN_CHUNK;
 		size_t n = termclean_feed(&clean, data, part, clean_text);
 
-		if (n && out_write(STDOUT_FILENO, clean_text, n) < 0)
+		if (print_part(clean_text, n) != 0)
 			return STATUS_FAILED;
 		data += part;
 		len -= part;
@@ -278,7 +305,7 @@ int cmd_session_logs(const struct parsed *args)
 	struct wire reply = WIRE_INIT;
 	const char *string;
 
-	if (session_operands(args, 2, 2, &err) < 0)
+	if (session_operands(args, 2, 2, &err) < 0 || check_number(args, &err) < 0)
 		return session_fail(&err);
 	string = args->rest[1];
 	if (session_ask(args->rest[0], WIRE_LOGS, &string, 1, &reply, &err) < 0)

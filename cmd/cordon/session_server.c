@@ -104,6 +104,15 @@ static void reply_usage(struct client *c, const char *text)
 	reply_error(c, &err);
 }
 
+static void reply_no_job(const struct session_server *s, struct client *c, const char *text)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+
+	cordon_err(&err, CORDON_E_STATE, 0, "%s", text);
+	cordon_err_hint(&err, "'cordon session ps %s' lists the commands", s->place.name);
+	reply_error(c, &err);
+}
+
 static void drop_client(struct client *c)
 {
 	struct job *job = c->job;
@@ -312,7 +321,7 @@ static void do_exec(struct session_server *s, struct client *c)
 static void settle(struct job *job)
 {
 	const struct cordon_result *res = cordon_command_result(job->command);
-	char status[16], *json = NULL;
+	char status[48], *json = NULL;
 	const char *strings[3] = { status, "", "" };
 	struct strbuf told = STRBUF_INIT;
 
@@ -324,7 +333,8 @@ static void settle(struct job *job)
 	if (job->is_detached)
 		return;
 	if (job->client) {
-		snprintf(status, sizeof(status), "%d", res->status);
+		snprintf(status, sizeof(status), "%d %d %d", res->status, res->out.write_errno,
+			 res->err.write_errno);
 		if (cordon_result_to_json(res, 1, &json, NULL) == 0)
 			strings[1] = json;
 		out_collect(&told);
@@ -402,7 +412,7 @@ static void do_status(struct session_server *s, struct client *c)
 	strbuf_done(&sb);
 }
 
-static void do_kill(struct client *c)
+static void do_kill(const struct session_server *s, struct client *c)
 {
 	const struct wire *w = &c->wire;
 	int64_t number = w->head.n_strings == 3 ? number_of(w->strings[1], UINT32_MAX) : -1;
@@ -411,7 +421,7 @@ static void do_kill(struct client *c)
 	struct cordon_error err = CORDON_ERROR_INIT;
 
 	if (!job || job->is_over || signal < 1) {
-		reply_usage(c, "no such command runs in this session");
+		reply_no_job(s, c, "no command of this number runs in the session");
 		return;
 	}
 	if (signal == SIGKILL ? cordon_command_end(job->command, SIGKILL, 0, &err) < 0
@@ -421,16 +431,23 @@ static void do_kill(struct client *c)
 		reply_ok(c, "");
 }
 
-static void do_logs(struct client *c)
+static void do_logs(const struct session_server *s, struct client *c)
 {
 	const struct wire *w = &c->wire;
 	int64_t number = w->head.n_strings == 2 ? number_of(w->strings[1], UINT32_MAX) : -1;
 	struct job *job = number > 0 ? find_job((unsigned)number) : NULL;
+	const struct cordon_result *res = job ? cordon_command_result(job->command) : NULL;
 	struct cordon_output out, err;
 
 	if (!job || !job->is_detached) {
-		reply_usage(c, "there is no output of such a command: only that of detached ones "
-			       "is kept");
+		reply_no_job(s, c,
+			     "there is no output of such a command: only that of detached "
+			     "ones is kept");
+		return;
+	}
+	/* Why it could not be started is said nowhere else. */
+	if (res && res->error.code) {
+		reply_error(c, &res->error);
 		return;
 	}
 	cordon_command_output(job->command, &out, &err);
@@ -509,10 +526,10 @@ static void handle(struct session_server *s, struct client *c)
 		do_stop(s, c);
 		break;
 	case WIRE_KILL:
-		do_kill(c);
+		do_kill(s, c);
 		break;
 	case WIRE_LOGS:
-		do_logs(c);
+		do_logs(s, c);
 		break;
 	case WIRE_SIGNAL:
 	case WIRE_END:
@@ -718,9 +735,10 @@ void session_serve(struct session_server *s)
 			accept_client(s);
 		serve_clients(s, fds, of, n);
 	}
-	/* From here on the name is free: who hears of the end may use it at once. */
-	close(s->listen_fd);
+	/* From here on the name is free: who hears of the end may use it at once. Closed first, the
+	 * socket would have a name, and refuse who asks. */
 	session_unclaim(&s->place);
+	close(s->listen_fd);
 	say_goodbye(s);
 	for (int i = 0; i < JOBS_MAX; i++)
 		if (jobs[i].number)

@@ -34,7 +34,7 @@ enum wire_type {
 	WIRE_OK,      /* one string, JSON or "" */
 	WIRE_ERROR,   /* code, message, hint */
 	WIRE_STARTED, /* number */
-	WIRE_ENDED,   /* exit status, receipt */
+	WIRE_ENDED,   /* exit status and why stdout, stderr were not written (errno, 0); receipt */
 	WIRE_DATA,    /* bytes */
 	WIRE_MAX
 };

@@ -65,6 +65,13 @@ static int find_path(int fd, struct cache *ret)
 	return ret->path[0] == '/' ? 0 : -ENOENT;
 }
 
+static int hint_place(struct cordon_error *err, int r)
+{
+	if (err && !err->hint[0])
+		(void)cordon_err_hint(err, "set XDG_CACHE_HOME to a directory of yours");
+	return r;
+}
+
 int cache_open(bool make, struct cache *ret, struct cordon_error *err)
 {
 	char typed[PATH_MAX];
@@ -80,16 +87,22 @@ int cache_open(bool make, struct cache *ret, struct cordon_error *err)
 		if (!make)
 			return 0;
 		r = make_all(typed);
-		if (r < 0)
-			return cordon_err(err, CORDON_E_SYSTEM, -r,
-					  "the cache directory '%s' cannot be made", typed);
+		if (r < 0) {
+			r = cordon_err(err, CORDON_E_SYSTEM, -r,
+				       "the cache directory '%s' cannot be made", typed);
+			return hint_place(err, r);
+		}
 		r = way_open(typed, strlen(typed), &way);
 	}
 	/* A link may have been left by a command, and lead to a layer of its own. */
 	if (r < 0) {
+		if (!way.refused[0]) {
+			r = cordon_err(err, CORDON_E_PATH, -r,
+				       "the cache directory '%s' cannot be opened", typed);
+			return hint_place(err, r);
+		}
 		r = way_error(&way, "the cache directory ", typed, -r, err);
-		if (way.refused[0])
-			(void)cordon_err_hint(err, "set XDG_CACHE_HOME to its real place");
+		(void)cordon_err_hint(err, "set XDG_CACHE_HOME to its real place");
 		return r;
 	}
 	r = find_path(way.fd, ret);

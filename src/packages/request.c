@@ -263,17 +263,17 @@ static int read_whole(const struct cordon_packages_options *options, const char 
 	int fd, r = path_normalise(base, typed, path, sizeof(path));
 
 	if (r < 0)
-		return cordon_err(err, CORDON_E_PATH, -r, "'%s'", typed);
+		return cordon_err(err, CORDON_E_PATH, -r, "cannot read '%s'", typed);
 	fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_PATH, errno, "'%s'", typed);
+		return cordon_err(err, CORDON_E_PATH, errno, "cannot read '%s'", typed);
 	sb->max = FILE_MAX_BYTES;
 	r = read_strbuf(fd, sb);
 	close(fd);
 	strbuf_add(sb, "", 0);
 	if (r == 0 && sb->data && strlen(sb->data) != sb->len)
 		r = -EINVAL;
-	return r < 0 ? cordon_err(err, CORDON_E_PATH, -r, "'%s'", typed) : 0;
+	return r < 0 ? cordon_err(err, CORDON_E_PATH, -r, "cannot read '%s'", typed) : 0;
 }
 
 /* package-lock.json with the package.json beside it. */

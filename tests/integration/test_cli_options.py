@@ -286,6 +286,8 @@ WRONG = [
     (["workspace", "gc", "--older-than", "5x"], "(units are ms, s, m, h and d)"),
     (["workspace", "gc", "--older-than", "-1d"], "--older-than: "),
     (["workspace", "gc", "x"], "takes no argument 'x'"),
+    (["run", "--with-file", "none.txt", "true"], "cannot read 'none.txt': no such file or directory"),
+    (["run", "--with-file", "/usr", "true"], "cannot read '/usr': is a directory"),
     (["xyzzy"], "unknown verb 'xyzzy' (try 'cordon --help')"),
     (["--verison"], "unknown option '--verison' (did you mean '--version'?)"),
     (["-v"], "unknown option '-v' (try 'cordon --help')"),
@@ -294,7 +296,11 @@ WRONG = [
     (["--", "ls"], "no verb given (to run it: cordon run -- ls)"),
     (["--"], "no verb given (try 'cordon --help')"),
     (["exec", "ls"], "unknown verb 'exec' (to run it: cordon run -- ls)"),
-    (["exec", "xyzzy"], "unknown verb 'exec' (try 'cordon --help')"),
+    (["exec", "xyzzy"], "unknown verb 'exec' (did you mean 'session exec'?)"),
+    (["logs", "x"], "unknown verb 'logs' (did you mean 'session logs'?)"),
+    (["status"], "unknown verb 'status' (did you mean 'workspace status' or 'pool status'?)"),
+    (["session", "list"], "unknown verb 'session list' ('cordon ps' lists the sessions)"),
+    (["session", "rm"], "unknown verb 'session rm' (try 'cordon session --help')"),
     (["check", "extra"], "'check' takes no argument 'extra'"),
     (["check", "--timeout", "3"], "unknown option '--timeout'"),
     (["policy", "validate"], "no policy file given"),
@@ -569,9 +575,26 @@ def test_bash_completion_offers_workspaces(me):
     assert complete(me, "workspace", "discard", "one", "tw") == ["two"]
 
 
+def test_bash_completion_offers_sessions(me):
+    name = f"c{me.uid}-{me.work.parent.name}"[:48]
+    assert cli(me, "session", "start", "--name", name).returncode == 0
+    try:
+        for verb in ("exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop"):
+            assert complete(me, "session", verb, name[:-1]) == [name], verb
+        assert "sh" in complete(me, "session", "exec", name, "s")
+        assert "sh" in complete(me, "session", "exec", "-d", name, "--", "s")
+        assert complete(me, "session", "put", name, "/etc/host") == complete(me, "run", "-w", "/etc/host")
+        assert complete(me, "session", "get", name, "x", "/etc/host") == complete(me, "run", "-w", "/etc/host")
+        assert complete(me, "session", "get", name, "/etc/host") == []
+    finally:
+        assert cli(me, "session", "stop", name).returncode == 0
+
+
 def test_bash_completion_offers_a_command_once(me):
     words = complete(me, "run", "s")
     assert "sh" in words and len(words) == len(set(words))
+    assert "sh" in complete(me, "session", "start", "s")
+    assert "sh" in complete(me, "mcp", "--wrap", "--", "s")
 
 
 def page(name):
@@ -629,3 +652,40 @@ def test_option_table_agrees_with_the_policy_keys(me):
         assert options[flag.group(1)] == (short.group(1) if short else None), key
         named.add(flag.group(1))
     assert set(options) - named == {"preset", "policy", "json", "help", "no-protect"}
+
+
+# --- texts ---------------------------------------------------------------------------------------
+
+
+def test_help_fits_a_terminal_of_80_columns(me):
+    groups = sorted({verb.split()[0] for verb in VERBS if " " in verb})
+    for words in [[], *([verb] for verb in groups), *(verb.split() for verb in VERBS)]:
+        wide = [line for line in cli(me, *words, "--help").out.splitlines() if len(line) > 80]
+        assert wide == [], words
+
+
+def test_a_session_takes_no_option_that_would_do_nothing_there(me):
+    done = refused(me, "session", "start", "--max-output", "1k", "--end-on-output")
+    assert "unknown option '--end-on-output'" in done
+
+
+def test_a_place_that_cannot_be_used_is_said_with_what_helps(me):
+    """Nothing around Cordon is to blame: the directory is the caller's own choice."""
+    no_state = {"XDG_STATE_HOME": "/proc/no"}
+    err = refused(me, "run", "--workspace", ".", "--", "true", env=no_state)
+    assert "state directory /proc/no/cordon" in err and "(set XDG_STATE_HOME to a directory of your own)" in err
+    err = refused(me, "run", "--with", "six", "--", "python3", "-V", env={"XDG_CACHE_HOME": "/proc/no"})
+    assert "cache directory '/proc/no/cordon/packages'" in err and "(set XDG_CACHE_HOME to a directory of yours)" in err
+
+
+def test_a_place_that_is_closed_is_said_with_what_helps(me):
+    if me.uid == 0:
+        pytest.skip("root is not kept out")
+    shut = me.work / "shut"
+    shut.mkdir()
+    shut.chmod(0)
+    state, cache = {"XDG_STATE_HOME": str(shut)}, {"XDG_CACHE_HOME": str(shut)}
+    for err in (refused(me, "workspace", "list", env=state), refused(me, "run", "--workspace", ".", "--", "true", env=state)):
+        assert "permission denied (set XDG_STATE_HOME to a directory of your own)" in err
+    err = refused(me, "cache", "list", env=cache)
+    assert "cannot be opened: permission denied (set XDG_CACHE_HOME to a directory of yours)" in err

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import subprocess
+import time
 
 import pytest
 
@@ -124,6 +125,49 @@ def test_every_receipt_field_is_explained():
     for name, value in json.loads(done.stdout).items():
         names = [f"{name}.{k}" for k in value] if isinstance(value, dict) else [name]
         assert [n for n in names if f"`{n}`" not in page] == []
+
+
+def fields_of(value):
+    """The names of all members, at any depth."""
+    if isinstance(value, list):
+        return {name for one in value for name in fields_of(one)}
+    if not isinstance(value, dict):
+        return set()
+    return set(value) | {name for one in value.values() for name in fields_of(one)}
+
+
+def test_every_field_of_a_session_is_explained():
+    page = text_of("man/cordon-session.1.scd")
+    name = output_of("session", "start").strip()
+    try:
+        output_of("session", "exec", "-d", name, "--", "sleep", "60")
+        output_of("session", "exec", "-d", "-t", "1ms", name, "--", "sleep", "60")
+        end = time.monotonic() + 30
+        while all(c["running"] for c in json.loads(output_of("session", "ps", "--json", name))["commands"]):
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        told = [json.loads(output_of("session", "ps", "--json", name)), json.loads(output_of("session", "ls", "--json", name, "/usr"))]
+        assert {"kind", "mtime_ns"} <= fields_of(told)
+    finally:
+        stopped = json.loads(output_of("session", "stop", "--json", name))
+    told += [list(stopped), stopped["session"]]
+    names = fields_of(told) | set(stopped)
+    assert sorted(n for n in names if f"_{n}_" not in page) == []
+
+
+def test_every_field_of_the_other_lists_is_explained(tmp_path):
+    page = text_of("man/cordon-check.1.scd")
+    got = subprocess.run([CORDON, "check", "--json"], stdout=subprocess.PIPE).stdout
+    names = set(json.loads(got)) | fields_of(json.loads(got)["layers"])
+    assert sorted(n for n in names if f"_{n}_" not in page) == []
+    page = text_of("man/cordon-pool.1.scd")
+    status = subprocess.run([CORDON, "pool", "status", "--json"], stdout=subprocess.PIPE).stdout
+    assert sorted(n for n in fields_of(json.loads(status)) if f"_{n}_" not in page) == []
+    for verb in ("cache", "sandbox"):
+        env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
+        done = subprocess.run([CORDON, verb, "gc", "--json"], stdout=subprocess.PIPE, check=True, env=env)
+        page = text_of(f"man/cordon-{verb}.1.scd")
+        assert sorted(n for n in fields_of(json.loads(done.stdout)) if f"_{n}_" not in page) == []
 
 
 def test_every_kind_is_explained():

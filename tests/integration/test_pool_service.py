@@ -121,7 +121,7 @@ def test_start_status_stop(me, pool):
     inits = pool.inits()
     assert len(inits) == 3
     text = cli(me, "status").stdout.decode()
-    assert text == f"process {pid}: 3 of 3 sandboxes wait, 0 were used; ends after 300s without a run\n"
+    assert text == f"process {pid}: 3 of 3 sandboxes wait, 0 used so far; ends after 5m without a run\n"
     twice = cli(me, "start")
     assert (twice.returncode, twice.stdout) == (125, b"") and twice.stderr.count(b"\n") == 1
     assert f"a pool is running already (process {pid})".encode() in twice.stderr
@@ -134,11 +134,24 @@ def test_start_status_stop(me, pool):
     assert json.loads(cli(me, "status", "--json").stdout) == {"running": False, "pool": None}
 
 
+def test_what_was_used_is_told_at_once(me, pool):
+    pool.start()
+    at_once = 0
+    for n in range(1, 11):
+        pool.await_parked(2)
+        script = '"$0" run --warm -- /bin/true; "$0" pool status --json'
+        done = me.outside(["sh", "-c", script, me.cordon], check=True)
+        at_once += json.loads(done.stdout)["pool"]["warm"] == n
+        assert await_true(lambda n=n: pool.status()["warm"] == n)
+    assert at_once > 5  # the machine may have other things to do
+
+
 @pytest.mark.parametrize("words, said", [
     (["start", "--size", "0"], "--size"),
     (["start", "--size", "257"], "--size"),
     (["start", "--size", "2x"], "--size"),
-    (["start", "--idle", "soon"], "--idle"),
+    (["start", "--idle", "soon"], "cordon: --idle: 'soon' is not a duration"),
+    (["start", "sh", "more"], "takes no argument 'more'"),
     (["start", "--isolation", "landlock"], "level landlock"),
     (["start", "--preset", "nonsense"], "nonsense"),
     (["start", "--private", ""], "--private"),

@@ -153,6 +153,90 @@ def test_time_limit_of_a_command(session, level):
     assert s.sh("true").returncode == 0
 
 
+def test_options_of_a_command_are_those_of_a_run(session):
+    s = session()
+    for opt, text, said in [
+        ("-t", "0", "--timeout must be at least 1ms, not '0'"),
+        ("-t", "x", "--timeout: 'x' is not a duration"),
+        ("--max-output", "0", "--max-output must be at least 1, not '0'"),
+        ("-e", "=x", "--env: a variable's name must not be empty"),
+        ("-e", "", "--env: a variable's name must not be empty"),
+    ]:
+        done = s.sh("true", opt, text)
+        assert done.returncode == 125 and said in one_line(done)
+
+
+def test_why_a_command_ended_is_said(session):
+    s = session()
+    done = s.sh("sleep 60", "-t", "300ms")
+    assert one_line(done) == "cordon: time limit of 300ms reached; the command was ended (raise it with -t)\n"
+    done = s.sh("seq 1000", "--max-output", "10")
+    assert done.returncode == 0
+    assert one_line(done) == "cordon: note: the output was cut at its limit (raise it with --max-output)\n"
+    assert s.sh("seq 1000", "-q", "--max-output", "10").stderr == b""
+    done = s.exec("no-such-program", opts=["-q"])  # an error of Cordon's
+    assert done.returncode == 127 and "not found in the session" in one_line(done)
+    for words, hint in [
+        (["-d", "true"], "(options come before the session's name)"),
+        (["A=b", "true"], "(-e NAME=VALUE, before the session's name, sets a variable)"),
+        (["echo hi | cat"], "(a shell's line: cordon session exec NAME -- sh -c 'LINE')"),
+    ]:
+        assert hint in one_line(s.call("exec", s.name, *words))
+    waits = s.me.popen([s.me.cordon, "session", "exec", s.name, "--", "sleep", "60"], stderr=subprocess.PIPE)
+    assert until(lambda: any(c["running"] for c in s.status()["commands"]))
+    assert s.stop().returncode == 0
+    assert b"cordon: the command was ended from outside" in waits.communicate(timeout=30)[1]
+
+
+@pytest.mark.parametrize(
+    "opts, script, said",
+    [
+        (["-m", "64M"], "head -c 400M /dev/zero | tail", "memory limit"),
+        (["--cpu-time", "500ms"], "while :; do :; done", "CPU time limit"),
+        (["-t", "1s"], "sleep 60", "time limit"),
+    ],
+    ids=["memory", "cpu", "time"],
+)
+def test_a_limit_of_the_session_is_said(session, opts, script, said):
+    s = session(*opts)
+    done = s.sh(script, "-t", "50s")
+    assert done.returncode in (124, 137)
+    lines = [line for line in done.stderr.decode().splitlines() if line.startswith("cordon: ")]
+    assert lines == [
+        f"cordon: {said} of the session reached; the session was ended "
+        f"(raise it with {opts[0]} of 'cordon session start')"
+    ]
+
+
+def test_output_that_cannot_be_written_is_a_failure(session):
+    s = session()
+    with open("/dev/full", "w") as full:
+        done = s.sh("echo out", stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 125
+        assert one_line(done) == "cordon: cannot write the command's output: no space left on device\n"
+        assert s.sh("echo out; exit 3", stdout=full, stderr=subprocess.PIPE).returncode == 3
+        assert s.sh("echo out", "-d").stdout == b"3\n"
+        assert until(lambda: s.call("logs", s.name, "3").stdout == b"out\n")
+        done = s.call("logs", s.name, "3", stdout=full, stderr=subprocess.PIPE)
+        assert done.returncode == 125 and "cannot write standard output" in one_line(done)
+
+
+def test_numbers_of_commands(session):
+    s = session()
+    assert s.exec("no-such-program", opts=["-d"]).stdout == b"1\n"
+    assert until(lambda: not s.status()["commands"][0]["running"])
+    done = s.call("logs", s.name, "1")  # the only place where this is said
+    assert done.returncode == 125 and "command 'no-such-program' not found" in one_line(done)
+    text = s.call("ps", s.name).stdout.decode().splitlines()
+    assert [line.index("COMMAND") for line in text[:1]] == [line.index("no-such-program") for line in text[1:]]
+    for verb in ("kill", "logs"):
+        done = s.call(verb, s.name, "x")
+        assert done.returncode == 125 and "'x' is not the number of a command" in one_line(done)
+        assert f"'cordon session ps {s.name}' lists" in one_line(s.call(verb, s.name, "99"))
+    assert s.sh("sleep 60", "-d").stdout == b"2\n"
+    assert s.call("kill", s.name, "2", "sigterm").returncode == 0
+
+
 def test_background_kept_or_killed(session, level):
     s = session(level=level)
     look = "cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\\0' ' ' | grep -c '[s]leep 87.{}'"
@@ -200,6 +284,13 @@ def test_files(session, me, level):
     assert [(f["name"], f["size"]) for f in listed] == [("b", 300_000)]
     missing = s.call("get", s.name, f"{tmp}/none", me.work / "none")
     assert missing.returncode == 125 and not (me.work / "none").exists()
+    # A new file takes the name, so whatever has it now must be one, too: as root this could be a device.
+    os.mkfifo(me.work / "fifo")
+    done = s.call("get", s.name, f"{tmp}/a/b", me.work / "fifo")
+    assert done.returncode == 125 and "not a regular file ('-' is standard output)" in one_line(done)
+    assert (me.work / "fifo").is_fifo()
+    assert "cat > PATH" in one_line(s.call("put", s.name, me.work / "fifo", f"{tmp}/x"))
+    assert "tar x" in one_line(s.call("put", s.name, me.work, f"{tmp}/x"))
     # The rights are a command's: what is not granted is not there.
     secret = me.write(me.out / "secret", "secret")
     assert b"secret\n" not in s.call("get", s.name, secret, "-").stdout
@@ -420,6 +511,17 @@ def test_a_set_up_that_fails(me):
     done = me.outside([me.cordon, "session", "start", "-r", "/no/such/file"])
     assert done.returncode == 125 and "/no/such/file" in one_line(done)
     assert me.outside([me.cordon, "session", "start", "--cwd", "/no/such"]).returncode == 125
+    done = me.outside([me.cordon, "session", "start", "no-such-thing"])
+    assert done.returncode == 125 and "the name of a session is given with --name" in one_line(done)
+    done = me.outside([me.cordon, "session", "start", "sh", "more"])
+    assert done.returncode == 125 and "usage: cordon session start" in one_line(done)
+    done = me.outside([me.cordon, "session", "start", "--idle", "-1"])
+    assert done.returncode == 125 and one_line(done).startswith("cordon: --idle: '-1' is not a duration")
+
+
+def test_a_published_port_is_told_once(session):
+    s = session("--publish", "0:8000")
+    assert re.fullmatch(rb"cordon: port 8000 is at 127\.0\.0\.1:\d+ \(tcp, udp\)\n", s.start.stderr)
 
 
 def test_receipt_at_the_end(session, me):

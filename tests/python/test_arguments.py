@@ -8,7 +8,7 @@ import math
 import pytest
 
 import pycordon
-from pycordon import Policy, Sandbox, SandboxConfig, _keys
+from pycordon import Policy, Pool, Sandbox, SandboxConfig, Scheduler, _keys
 
 SETTINGS = [
     (lambda: Sandbox(5), "of type int"),
@@ -29,6 +29,9 @@ SETTINGS = [
     (lambda: Sandbox(policy="python"), "first argument of Sandbox()"),
     (lambda: pycordon.run("true", policy="python"), "the second of pycordon.run()"),
     (lambda: Sandbox(timeout=5), "for all runs of a sandbox: max_execution_seconds"),
+    (lambda: Scheduler(max_concurency=2), "did you mean 'max_concurrency'?"),
+    (lambda: Pool(interpeters={"bash": 1}), "did you mean 'interpreters'?"),
+    (lambda: Sandbox(max_queue=2), "it is an argument of Scheduler()"),
     (lambda: Sandbox(memory="64M"), "did you mean 'limits_memory'?"),
     (lambda: Sandbox(cpus=1), "did you mean 'limits_cpu'?"),
     (lambda: Sandbox().run("true", procs=3), "did you mean 'limits_procs'?"),
@@ -110,7 +113,7 @@ USES = [
 
 def test_every_argument_is_known_to_those_who_misspell_it():
     taken = set()
-    for call in (Sandbox, Sandbox.run, Sandbox.run_code):
+    for call in (Sandbox, Sandbox.run, Sandbox.run_code, Pool, Scheduler):
         found = inspect.signature(call).parameters.values()
         taken |= {p.name for p in found if p.kind == p.KEYWORD_ONLY}
     settings = {*_keys.names(), *_keys.GROUPS}

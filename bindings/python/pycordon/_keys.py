@@ -61,7 +61,7 @@ def names() -> Dict[str, str]:
     return known
 
 
-#: What else Sandbox() and run() take: misspelt, or in the wrong call, it arrives among the settings.
+#: What else Sandbox(), Pool(), Scheduler() and run() take: misspelt, or in the wrong call, it arrives among the settings.
 ARGUMENTS = {
     **dict.fromkeys(
         ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked", "preload", "packages",
@@ -73,6 +73,11 @@ ARGUMENTS = {
          "on_stderr", "tty", "filename", "args", "files", "language"),
         "it is an argument of run() or run_code()",
     ),
+    **dict.fromkeys(
+        ("max_concurrency", "max_queue", "max_sessions", "session_seconds", "allowed_packages", "max_file_bytes"),
+        "it is an argument of Scheduler()",
+    ),
+    **dict.fromkeys(("workers", "interpreters"), "it is an argument of Pool()"),
     "timeout": "it is an argument of run(); for all runs of a sandbox: max_execution_seconds",
     "policy": "it is the first argument of Sandbox() and the second of pycordon.run()",
 }  # fmt: skip

@@ -233,7 +233,8 @@ class Session:
 
     ``config``, ``workdir``, ``env`` and ``settings`` are those of Sandbox, and hold for the session
     as a whole: ``max_execution_seconds`` is how long it may live (default: no limit), reaching the
-    limit of memory, disk or CPU time ends it. ``program``: its installation can be used by commands.
+    limit of memory or CPU time, or in a workspace of disk, ends it. ``program``: its installation can
+    be used by commands.
 
     It starts at once, and ends with close(), with this object or with this process. All commands are
     one guest. It can be used by any number of threads, and as a context manager.

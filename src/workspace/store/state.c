@@ -95,6 +95,15 @@ static int make_all(const char *path)
 	return 0;
 }
 
+/* It is the caller's own directory that refuses, and nothing around Cordon. */
+static int place_error(struct cordon_error *err, int error, const char *what, const char *path)
+{
+	cordon_err(err, CORDON_E_SYSTEM, error, "the state directory %s cannot be %s", path, what);
+	if (err && !err->hint[0])
+		cordon_err_hint(err, "set XDG_STATE_HOME to a directory of your own");
+	return -CORDON_E_SYSTEM;
+}
+
 /* Opens @path, the last step of which must be a directory of ours; *ret_fd = -1 if it is missing.
  */
 static int open_own(const char *path, bool make, int *ret_fd, struct cordon_error *err)
@@ -110,8 +119,7 @@ static int open_own(const char *path, bool make, int *ret_fd, struct cordon_erro
 		if (!make)
 			return 0;
 		if (r < 0)
-			return cordon_err(err, CORDON_E_SYSTEM, -r,
-					  "the state directory %s cannot be made", path);
+			return place_error(err, -r, "made", path);
 		fd = open(path, flags);
 	}
 	if (fd < 0 && (errno == ELOOP || errno == ENOTDIR)) {
@@ -122,12 +130,12 @@ static int open_own(const char *path, bool make, int *ret_fd, struct cordon_erro
 		return -CORDON_E_PATH;
 	}
 	if (fd < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "state directory %s", path);
+		return place_error(err, errno, "opened", path);
 	if (fstat(fd, &st) < 0) {
 		int e = errno;
 
 		close(fd);
-		return cordon_err(err, CORDON_E_SYSTEM, e, "state directory %s", path);
+		return place_error(err, e, "read", path);
 	}
 	if (st.st_uid == geteuid() && !(st.st_mode & 022)) {
 		*ret_fd = fd;
