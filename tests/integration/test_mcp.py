@@ -514,6 +514,38 @@ def test_progress_has_the_output(client):
     assert c.read()["id"] == number
 
 
+def told_before(c, number):
+    """What progress says until that call is answered."""
+    told = []
+    while (message := c.read()).get("id") != number:
+        told.append(message["params"].get("message", ""))
+    return told
+
+
+def test_progress_has_both_outputs_and_whole_characters(client):
+    c = client()
+    command = "echo out; echo err >&2; sleep 0.5; printf 'a\\303'; sleep 0.5; printf '\\274b'; sleep 0.5"
+    told = "".join(told_before(c, c.start("run_command", {"progressToken": 1}, command=command)))
+    assert "err\n" in told and "out\naüb".startswith(told.replace("err\n", "")), told
+
+
+def test_progress_tells_nothing_twice_when_output_is_cut(client):
+    c = client("--max-output", "1k")
+    command = "for n in 1 2 3 4; do seq ${n}000 ${n}999; sleep 0.4; done"
+    told = told_before(c, c.start("run_command", {"progressToken": 1}, command=command))
+    assert len(told) >= 2 and "".join(told).count("1000\n") <= 1, told
+
+
+def test_progress_of_a_file_is_not_the_protocol_that_carries_it(client, me, project):
+    me.write(project / "large", b"x" * (4 << 20))
+    c = client("--workspace", project, "--direct")
+    numbers = {c.start("read_file", {"progressToken": n}, path="large", limit=10) for n in range(60)}
+    while numbers:
+        message = c.read()
+        numbers.discard(message.get("id"))
+        assert "message" not in message.get("params", {}), message
+
+
 @pytest.mark.parametrize("how", ["closes", "dies", "SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("mode", ["runs", "workspace"])
 def test_nothing_is_left_when_it_ends(client, project, how, mode):

@@ -107,7 +107,7 @@ struct call {
 	char id[RPC_ID_MAX];
 	char token[RPC_ID_MAX];		      /* of the client for progress, "" = it wants none */
 	int64_t began_ms, told_ms, looked_ms; /* looked, told: for progress */
-	uint64_t told_bytes;		      /* of standard output that was told */
+	uint64_t told_bytes[2];		      /* of its output and errors that were told */
 	struct job_spec spec;
 	struct job job;
 	struct helper helper;
