@@ -143,7 +143,8 @@ def test_what_has_no_answer(client):
     c = client()
     c.raw(b"\n \r\n")
     c.send({"jsonrpc": "2.0", "method": "notifications/unknown"})
-    c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}})
+    for params in ({"requestId": 99}, {"requestId": {}}, {}, [99], "x", None):
+        c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     c.send({"jsonrpc": "2.0", "id": 1, "result": {}})
     c.send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}})
     c.raw(PING)
@@ -278,6 +279,14 @@ def test_wrong_arguments_are_told_to_the_model(client):
     for tool, arguments, word in WRONG:
         got = c.call(tool, **arguments)
         assert got.failed and word in got.text, (tool, arguments, got.text)
+
+
+def test_a_command_that_is_too_long_is_no_matter_of_options(client):
+    c = client()
+    for command in ("true " + "x" * 200000, ["true", "x" * 200000], ["true", *["x" * 100000] * 80]):
+        got = c.call("run_command", command=command)
+        assert got.failed and got.data["kind"] == "spawn_failed"
+        assert "to a file" in got.texts[-1] and "operator" not in got.texts[-1]
 
 
 def test_run_code(client):
