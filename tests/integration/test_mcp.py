@@ -415,12 +415,22 @@ def test_a_workspace_without_changes_goes(client, me, project):
     assert json.loads(me.outside([me.cordon, "workspace", "list", "--json"]).stdout) in ([], {"workspaces": []})
 
 
-def test_a_workspace_by_name_goes_on(client, project):
+def test_a_workspace_by_name_goes_on(client, me, project):
     c = client("--workspace", project, "--name", "mine")
     c.call("write_file", path="kept", content="1")
     c.end()
     c = client("--workspace", project, "--name", "mine")
     assert c.call("read_file", path="kept").data["content"] == "1"
+    c.end()
+    # The changes from before are there before anything has run.
+    c = client("--workspace", project, "--name", "mine", "--allow-commit")
+    assert [one["path"] for one in c.call("workspace_diff").data["changes"]] == ["kept"]
+    assert "kept in workspace mine" in c.end()
+    other = client("--workspace", me.mkdir("other"), "--name", "mine", "--allow-commit")
+    assert other.call("workspace_commit").data["changes"] == []
+    assert not (project / "kept").exists() and not (me.base / "other" / "kept").exists()
+    c = client("--workspace", project, "--name", "mine", "--allow-commit")
+    assert not c.call("workspace_commit").failed and (project / "kept").read_text() == "1"
 
 
 def test_a_commit_needs_the_operators_leave(client, project):
