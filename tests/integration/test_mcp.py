@@ -233,6 +233,8 @@ def test_run_command(client):
     schema = c.tools()["run_command"]["outputSchema"]
     got = c.call("run_command", command="echo out; echo err >&2; exit 3")
     conforms(got.data, schema)
+    assert set(schema["properties"]) - set(got.data) == {"stdout_base64", "stderr_base64"}
+    assert set(got.data) <= set(schema["properties"])
     assert (got.data["kind"], got.data["exit_code"], got.failed) == ("exited", 3, False)
     assert (got.data["stdout"], got.data["stderr"]) == ("out\n", "err\n")
     assert got.texts[:2] == ["out\n", "err\n"] and got.texts[2].startswith("exit code 3,")
