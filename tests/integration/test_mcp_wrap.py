@@ -6,8 +6,9 @@ import os
 import signal
 
 import pytest
-from conftest import survivors
+from conftest import needs, survivors
 from mcplib import client, descendants_named, project, wait_until  # noqa: F401
+from packageslib import Index, npm_package
 
 SERVER = r'''
 import json, os, socket, sys
@@ -61,6 +62,48 @@ def test_a_wrapped_server_finds_its_cache_again(client, me):
         c = client("--wrap", *options, "--", "/usr/bin/python3", server, begin=None)
         assert os.read(c.process.stdout.fileno(), 100) == found + b"\n"
         c.end()
+
+
+NODE_SERVER = """#!/usr/bin/env node
+const fs = require("node:fs");
+require("node:readline").createInterface({ input: process.stdin }).on("line", (path) => {
+  let found;
+  try { found = fs.readFileSync(path, "utf8"); } catch (e) { found = e.code; }
+  console.log(JSON.stringify({ found }));
+});
+"""
+
+
+def test_a_server_that_npx_fetches(client, me):
+    """Its registry by the gateway, its cache by a private directory, and nothing else."""
+    needs("npx")
+    secret = me.write(me.out / "secret", "canary\n")
+    index = Index()
+    index.add_npm(npm_package("made-server", files={"server.js": NODE_SERVER}, bin={"made-server": "server.js"}))
+    at = f"127.0.0.1:{index.port}"
+    npx = ["npx", "-y", "--fetch-retries=0", "--registry", f"http://{at}/", "made-server"]
+    private = ["--private", me.work / "kept"]
+
+    def ask(argv):
+        index.asked.clear()
+        c = client(argv=argv, begin=None)
+        c.raw(f"{secret}\n".encode())
+        found = c.read(60)["found"]
+        c.end()
+        return found, any(path.endswith(".tgz") for path in index.asked)
+
+    try:
+        assert ask(npx) == ("canary\n", True)  # the control
+        wrap = [me.cordon, "mcp", "--wrap", *private]
+        index.asked.clear()
+        refused = me.outside([*wrap, "--", *npx])
+        assert refused.returncode != 0 and not index.asked and b"ECONNREFUSED" in refused.stderr
+        wrapped = [*wrap, "--net-allow", at, "--", *npx]
+        assert ask(wrapped) == ("ENOENT", True)
+        assert ask(wrapped) == ("ENOENT", False)  # it was kept
+    finally:
+        index.close()
+    assert (me.work / "kept" / "home" / ".npm").is_dir()
 
 
 def test_a_wrapped_server_ends_with_its_client(client, me):
