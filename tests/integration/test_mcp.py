@@ -567,7 +567,7 @@ def test_progress_of_a_file_is_not_the_protocol_that_carries_it(client, me, proj
         assert "message" not in message.get("params", {}), message
 
 
-@pytest.mark.parametrize("how", ["closes", "dies", "SIGTERM", "SIGKILL"])
+@pytest.mark.parametrize("how", ["closes", "does not listen", "dies", "SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("mode", ["runs", "workspace"])
 def test_nothing_is_left_when_it_ends(client, project, how, mode):
     c = client(*(["--workspace", project] if mode == "workspace" else []))
@@ -576,6 +576,8 @@ def test_nothing_is_left_when_it_ends(client, project, how, mode):
     wait_until(lambda: len(descendants_named(c.pid, "sleep")) >= 10)
     if how == "closes":
         c.process.stdin.close()
+    elif how == "does not listen":
+        c.process.stdout.close()
     elif how == "dies":
         c.process.stdin.close()
         c.process.stdout.close()
