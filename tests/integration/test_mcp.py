@@ -332,9 +332,11 @@ def test_get_limits(client, project):
     c = client("--workspace", project, "-t", "7s", "-m", "300M", "--net-allow", "example.com")
     got = c.call("get_limits").data
     conforms(got, c.tools()["get_limits"]["outputSchema"])
-    assert got["timeout_ms"] == 7000 and got["network"] is True
+    assert got["timeout_ms"] == 7000 and got["memory_bytes"] == 300 << 20 and got["network"] is True
     assert got["workspace"] == {"directory": str(project), "mode": "copy-on-write", "may_commit": False}
     assert got["policy"]["net"]["allow"] and got["policy"]["limits"]["memory"]
+    got = client().call("get_limits").data  # what holds if nothing is said
+    assert (got["timeout_ms"], got["memory_bytes"], got["policy"]["limits"]["output"]) == (120000, 1 << 30, "64K")
 
 
 def test_files(client, project):

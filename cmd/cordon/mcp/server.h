@@ -128,7 +128,7 @@ struct server {
 	char *policy_json;	      /* the same, for get_limits */
 	char *base;	    /* directory of the workspace or the direct grant, NULL = none */
 	char workspace[64]; /* name; "" = none */
-	int64_t wall_ms;    /* limit of a call */
+	int64_t wall_ms, memory_bytes; /* limits of a call */
 	int has_network, may_commit, workspace_began, is_committing;
 	struct box box;
 	struct batch *batches;
