@@ -449,6 +449,29 @@ def test_a_commit_needs_the_operators_leave(client, project):
     assert c.call("read_file", path=".vscode/tasks.json").data["content"] == "evil\n"
 
 
+def test_changes_that_are_too_many_to_be_listed_are_committed(client, project):
+    c = client("--workspace", project, "--allow-commit")
+    code = "import os\nd = chr(1) * 250\nos.makedirs(f'{d}/{d}/{d}')\nfor n in range(900): open(f'{d}/{d}/{d}/{n}-' + chr(1) * 200, 'w')"
+    assert c.call("run_code", code=code).data["exit_code"] == 0
+    got = c.call("workspace_diff")
+    assert got.failed and "too many" in got.text
+    got = c.call("workspace_commit")
+    assert not got.failed and "all changes were committed" in got.text and got.data == {"changes": [], "more": True}
+    directory = project.joinpath(*["\x01" * 250] * 3)
+    assert len(os.listdir(directory)) == 900
+    assert c.call("workspace_diff").data["changes"] == []
+
+
+@pytest.mark.parametrize("lines", [10000, 100000, 1000000])
+def test_a_patch_that_is_cut_says_so(client, project, lines):
+    c = client("--workspace", project)
+    c.call("run_command", command=f"seq {lines} > file.txt")
+    got = c.call("workspace_diff")
+    assert got.texts[0].startswith("diff --git a/file.txt") and len(got.data["changes"]) == 1
+    is_cut = len(got.texts[0]) == 65536
+    assert is_cut == (lines > 10000) and got.texts[1:] == ["this is the beginning of the patch: the rest is not shown"] * is_cut
+
+
 def test_only_some_look_at_the_changes_at_once(client, project):
     c = client("--workspace", project)
     c.call("run_command", command="echo 1 > new")

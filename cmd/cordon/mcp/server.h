@@ -87,6 +87,7 @@ struct helper {
 	int fd;	   /* where it writes to, -1 = it is done */
 	int status;
 	struct strbuf out;
+	int is_cut, has_to_end; /* it says too much: it is killed, or goes on unread */
 };
 
 enum call_state {

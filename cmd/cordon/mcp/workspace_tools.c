@@ -30,11 +30,15 @@ static int check_helper(struct call *call)
 		return 0;
 	answer_refuse(call, "%.500s",
 		      helper->out.len && helper->status > 0 ? helper->out.data
-							    : "there are too many changes to show");
+		      : helper->is_cut ? "there are too many changes to show; the "
+					 "operator sees them with 'cordon workspace diff'"
+				       : "the changes could not be looked at");
 	return -1;
 }
 
-static void send_object(struct call *call, struct strbuf *object, const char *text, size_t len)
+/* @note: of ours, an item of its own; NULL = none. */
+static void send_object(struct call *call, struct strbuf *object, const char *text, size_t len,
+			const char *note)
 {
 	struct answer a = ANSWER_INIT;
 	const struct json_value *root;
@@ -51,20 +55,24 @@ static void send_object(struct call *call, struct strbuf *object, const char *te
 		object->len--;
 	strbuf_add(&a.data, object->data, object->len);
 	answer_text(&a, text, len);
+	if (note)
+		answer_text(&a, note, strlen(note));
 	answer_send(call, &a);
 }
 
 static void patch_done(struct call *call)
 {
-	struct strbuf *patch = &call->helper.out;
+	static const char cut[] = "this is the beginning of the patch: the rest is not shown";
+	const struct helper *helper = &call->helper;
+	const struct strbuf *patch = &helper->out;
 	size_t n = patch->len < PATCH_SHOWN ? patch->len : PATCH_SHOWN;
 
-	if (call->helper.status != 0)
-		send_object(call, &call->kept, "the changes are too many to be shown", 37);
+	if (helper->status != 0 && !helper->is_cut)
+		send_object(call, &call->kept, "the patch could not be made", 27, NULL);
 	else if (n == 0)
-		send_object(call, &call->kept, "nothing has changed", 19);
+		send_object(call, &call->kept, "nothing has changed", 19, NULL);
 	else
-		send_object(call, &call->kept, patch->data, n);
+		send_object(call, &call->kept, patch->data, n, n < patch->len ? cut : NULL);
 }
 
 static void diff_done(struct call *call)
@@ -134,16 +142,24 @@ void tool_workspace_diff(struct call *call)
 
 static void commit_done(struct call *call)
 {
-	char text[120];
+	static const char none[] = "{\"changes\":[],\"more\":true}";
+	struct strbuf *object = &call->helper.out;
+	char text[160];
 
 	if (check_helper(call) < 0)
 		return;
-	answer_without_surrogates(call->helper.out.data);
-	snprintf(text, sizeof(text), "%s",
+	if (call->helper.is_cut) {
+		strbuf_done(object);
+		*object = (struct strbuf)STRBUF_INIT;
+		strbuf_puts(object, none);
+	}
+	answer_without_surrogates(object->data);
+	snprintf(text, sizeof(text), "%s%s",
 		 call->helper.status == 0
 			 ? "all changes were committed"
-			 : "not everything was committed: the rest is the operator's to decide");
-	send_object(call, &call->helper.out, text, strlen(text));
+			 : "not everything was committed: the rest is the operator's to decide",
+		 call->helper.is_cut ? "; they are too many to be listed" : "");
+	send_object(call, object, text, strlen(text), NULL);
 }
 
 void tool_workspace_commit(struct call *call)
