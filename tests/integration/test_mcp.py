@@ -442,7 +442,8 @@ def test_a_commit_needs_the_operators_leave(client, project):
     c.call("run_command", command="echo new > added; mkdir -p .git/hooks .vscode; echo evil > .vscode/tasks.json")
     got = c.call("workspace_commit")
     assert (project / "added").read_text() == "new\n"
-    assert not (project / ".vscode/tasks.json").exists() and "operator" in got.text
+    assert not (project / ".vscode/tasks.json").exists() and "cordon workspace commit mcp-" in got.text
+    assert "\nrefused: '.vscode/tasks.json'" in got.text and "applied" not in got.text
     refused = {one["path"]: one["outcome"] for one in got.data["changes"]}
     assert refused["added"] == "applied" and refused[".vscode/tasks.json"] == "refused"
     # It goes on, over the same workspace.
@@ -460,6 +461,16 @@ def test_changes_that_are_too_many_to_be_listed_are_committed(client, project):
     directory = project.joinpath(*["\x01" * 250] * 3)
     assert len(os.listdir(directory)) == 900
     assert c.call("workspace_diff").data["changes"] == []
+
+
+def test_a_conflict_is_told_and_nothing_is_committed(client, project):
+    c = client("--workspace", project, "--allow-commit")
+    c.call("run_command", command="echo three >> file.txt; echo x > \"$(printf 'f\\nrefused')\"; for n in $(seq 30); do echo > $n; done")
+    (project / "file.txt").write_text("mine\n")
+    got = c.call("workspace_commit")
+    assert "\nconflict: 'file.txt'" in got.text and "nothing was committed" in got.text
+    assert "\nrefused" not in got.text and len(got.text.splitlines()) <= 22
+    assert os.listdir(project) == ["file.txt"] and (project / "file.txt").read_text() == "mine\n"
 
 
 @pytest.mark.parametrize("lines", [10000, 100000, 1000000])

@@ -9,6 +9,7 @@
 #include "server.h"
 
 #define PATCH_SHOWN ((size_t)64 << 10)
+#define REST_SHOWN 20 /* changes that were not committed */
 
 int tools_have_workspace(const struct server *s)
 {
@@ -140,11 +141,59 @@ void tool_workspace_diff(struct call *call)
 		helper_start(call, argv, diff_done);
 }
 
+static const char *text_of(const struct json_value *change, const char *key)
+{
+	const struct json_value *v = json_get(change, key);
+
+	return v && v->type == JSON_STRING ? v->text : "";
+}
+
+/* What was left out, of the commit's own account. The guest has chosen the names. */
+static void add_rest(struct strbuf *sb, const struct json_value *changes)
+{
+	int n = 0;
+
+	for (const struct json_value *v = changes ? changes->first : NULL; v; v = v->next) {
+		const char *path = text_of(v, "path"), *outcome = text_of(v, "outcome");
+
+		if (!strcmp(outcome, "applied") || ++n > REST_SHOWN)
+			continue;
+		strbuf_printf(sb, "\n%s: '", outcome);
+		strbuf_add_escaped(sb, path, strlen(path));
+		strbuf_putc(sb, '\'');
+	}
+	if (n > REST_SHOWN)
+		strbuf_printf(sb, "\nand %d more", n - REST_SHOWN);
+}
+
+static void add_commit(struct strbuf *sb, struct call *call, const struct strbuf *object)
+{
+	const struct json_value *root = NULL, *applied = NULL;
+
+	if (json_read(object->data ? object->data : "", object->len, "changes", &call->line->arena,
+		      &root, NULL) < 0 ||
+	    root->type != JSON_OBJECT)
+		root = NULL;
+	if (root)
+		applied = json_get(root, "applied");
+	if (call->helper.status == 0)
+		strbuf_puts(sb, "all changes were committed");
+	else
+		strbuf_printf(sb,
+			      "%s was committed; the rest is the operator's to decide, with "
+			      "'cordon workspace commit %s'",
+			      applied && applied->integer == 0 ? "nothing" : "not everything",
+			      call->server->workspace);
+	if (call->helper.is_cut)
+		strbuf_puts(sb, "; the changes are too many to be listed");
+	else if (root)
+		add_rest(sb, json_get(root, "changes"));
+}
+
 static void commit_done(struct call *call)
 {
 	static const char none[] = "{\"changes\":[],\"more\":true}";
-	struct strbuf *object = &call->helper.out;
-	char text[160];
+	struct strbuf *object = &call->helper.out, words = STRBUF_INIT;
 
 	if (check_helper(call) < 0)
 		return;
@@ -154,12 +203,9 @@ static void commit_done(struct call *call)
 		strbuf_puts(object, none);
 	}
 	answer_without_surrogates(object->data);
-	snprintf(text, sizeof(text), "%s%s",
-		 call->helper.status == 0
-			 ? "all changes were committed"
-			 : "not everything was committed: the rest is the operator's to decide",
-		 call->helper.is_cut ? "; they are too many to be listed" : "");
-	send_object(call, object, text, strlen(text), NULL);
+	add_commit(&words, call, object);
+	send_object(call, object, words.data ? words.data : "", words.failed ? 0 : words.len, NULL);
+	strbuf_done(&words);
 }
 
 void tool_workspace_commit(struct call *call)
