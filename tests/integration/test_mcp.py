@@ -313,6 +313,15 @@ def test_time_is_limited_by_the_operator_and_less_by_the_model(client):
     assert time.monotonic() - began < ceiling(30)
 
 
+@pytest.mark.parametrize("opts", [[], ["--net-allow", "example.org"]])
+def test_what_may_have_been_refused_in_a_workspace_is_told(client, project, opts):
+    c = client("--workspace", project, *opts)
+    got = c.call("run_command", command="python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 443)'")
+    assert got.data["exit_code"] == 1 and "operator" in got.texts[-1] and "--net-allow" in got.texts[-1]
+    assert ("there is no network" in got.texts[-1]) == (not opts)
+    assert "--net-allow" not in c.call("run_command", command="true").text
+
+
 def test_refusals_are_told_with_what_to_ask_for(client):
     got = client().call("run_command", command="python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 443)'")
     assert got.data["exit_code"] == 1

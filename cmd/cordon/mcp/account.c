@@ -76,7 +76,12 @@ void account_add(struct strbuf *sb, const struct call *call, const struct cordon
 	}
 	/* The gateway serves the whole box, and says at its end what it refused. */
 	if (call->job.box && result->exit_code > 0)
-		strbuf_puts(sb, "\nwhat was refused is not known for each call of a workspace; "
-				"get_limits says what is allowed");
+		strbuf_printf(sb,
+			      "\nwhat was refused is not known for each call of a workspace or a "
+			      "session; get_limits says what is allowed, and %s",
+			      call->server->has_network
+				      ? "--net-allow, an option of the operator, allows more hosts"
+				      : "there is no network unless the operator allows hosts with "
+					"--net-allow");
 	strbuf_done(&told);
 }
