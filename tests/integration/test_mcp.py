@@ -642,6 +642,33 @@ def test_a_client_that_does_not_read(client):
     assert not survivors(5)
 
 
+FLOODS = {
+    "requests": b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n',
+    "garbage": b"garbage\n",
+    "notifications": b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n',
+    "calls": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"true"}}}\n',
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_of_messages_has_bounds(client, name):
+    """Of a client that reads no answer: what it sends waits, and takes no more memory."""
+    c = client()
+    pipe = c.process.stdin.fileno()
+    os.set_blocking(pipe, False)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        try:
+            os.write(pipe, FLOODS[name] * 200)
+        except BlockingIOError:
+            time.sleep(0.01)
+    status = pathlib.Path(f"/proc/{c.pid}/status").read_text()
+    assert int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) < 64 << 10
+    os.kill(c.pid, signal.SIGTERM)
+    assert c.process.wait(20) == 0
+    assert not survivors(5)
+
+
 def test_a_client_may_go_at_every_point(me):
     """Its messages are cut at each of some places, and its ends are closed."""
     words = b"".join(

@@ -54,12 +54,14 @@ def test_a_wrapped_server_has_its_protocol_untouched_and_nothing_else(client, me
     assert receipt["kind"] == "exited" and receipt["denials"][0]["target"] == "example.com"
 
 
-def test_a_wrapped_server_finds_its_cache_again(client, me):
+@pytest.mark.parametrize("how", ["file", "module"])
+def test_a_wrapped_server_finds_its_cache_again(client, me, how):
     """What it writes to its home is kept in the directory that is named, and nowhere else."""
     count = "import os\np = os.path.expanduser('~/cache')\nn = os.path.exists(p) and len(open(p).read())\n"
     server = me.write(me.work / "server.py", count + "open(p, 'a').write('x')\nprint(int(n), flush=True)\n__import__('sys').stdin.read()\n")
+    words = [server] if how == "file" else ["-m", "server"]
     for options, found in (["--private", me.work / "kept"], b"0"), (["--private", me.work / "kept"], b"1"), ([], b"0"):
-        c = client("--wrap", *options, "--", "/usr/bin/python3", server, begin=None)
+        c = client("--wrap", *options, "--", "/usr/bin/python3", *words, begin=None)
         assert os.read(c.process.stdout.fileno(), 100) == found + b"\n"
         c.end()
 
