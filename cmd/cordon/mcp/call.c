@@ -146,6 +146,12 @@ void call_job(struct call *call, void (*then)(struct call *call))
 	start_job(call);
 }
 
+void call_later(struct call *call)
+{
+	call->state = CALL_WAITS;
+	call->is_unbegun = 1;
+}
+
 int call_may_answer(const struct call *call)
 {
 	return client_queued(call->server) < MCP_QUEUE_MAX;
@@ -276,7 +282,9 @@ void call_step(struct call *call, const struct pollfd *fds, int n)
 			 call->job.run && is_ready(cordon_run_fd(call->job.run), fds, n));
 		return;
 	}
-	if (call->state == CALL_WAITS)
+	if (call->state == CALL_WAITS && call->is_unbegun)
+		call->tool->start(call);
+	else if (call->state == CALL_WAITS)
 		start_job(call);
 	else if (call->interp)
 		execute_step(call);

@@ -118,7 +118,8 @@ struct call {
 	struct session *session;	 /* that it names, NULL = none */
 	struct interp *interp;		 /* it waits for code that runs there */
 	const char *code;
-	int is_commit; /* nobody else can have the workspace meanwhile */
+	int is_commit;	/* nobody else can have the workspace meanwhile */
+	int is_unbegun; /* it waits for its tool to begin it once more */
 };
 
 struct server {
@@ -202,6 +203,8 @@ int call_new(struct server *s, struct line *line, struct batch *batch, const str
 	     int is_modern);
 /* Starts call->spec, now or when there is room; call->then is called when it is done. */
 void call_job(struct call *call, void (*then)(struct call *call));
+/* The call begins again when something has become free. */
+void call_later(struct call *call);
 /* The client reads what it is sent: there is room for a large answer. Otherwise the call waits. */
 int call_may_answer(const struct call *call);
 /* Does what there is to do. */
