@@ -4,6 +4,7 @@
 import json
 import os
 import signal
+import time
 
 import pytest
 from conftest import needs, survivors
@@ -116,6 +117,33 @@ def test_a_wrapped_server_ends_with_its_client(client, me):
         os.kill(c.pid, how)
         c.process.wait(10)
         assert not survivors(5)
+
+
+DEAF = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
+LATE = "import sys, time\nprint('up', flush=True)\nsys.stdin.read()\ntime.sleep(4)\nprint('late', flush=True)\n"
+
+
+def test_a_wrapped_server_that_does_not_listen_ends_when_its_client_is_gone(client, me):
+    """The client was killed, so nobody else ends it: without Cordon it stays."""
+    server = me.write(me.work / "server.py", DEAF)
+    for words, stays in ((["/usr/bin/python3", server], True), ([me.cordon, "mcp", "--wrap", "--", "/usr/bin/python3", server], False)):
+        c = client(argv=words, begin=None)
+        assert os.read(c.process.stdout.fileno(), 100) == b"up\n"
+        for pipe in (c.process.stdin, c.process.stdout):
+            pipe.close()
+        if stays:
+            time.sleep(4)
+            assert c.process.poll() is None
+            c.process.kill()
+        c.process.wait(20)
+    assert not survivors(5)
+
+
+def test_a_wrapped_server_may_answer_when_its_input_is_over(client, me):
+    server = me.write(me.work / "server.py", LATE)
+    c = client("--wrap", "--", "/usr/bin/python3", server, begin=None)
+    c.process.stdin.close()
+    assert c.process.stdout.read() == b"up\nlate\n" and c.process.wait(10) == 0
 
 
 CONFIG = """{
