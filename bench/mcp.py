@@ -113,6 +113,7 @@ def bench(b):
         rows.append([name, pair(one), pair(beyond) if beyond else "-", pair(many, 0), str(idle)])
         if name == "cordon mcp":
             b.targets.at_most("cordon mcp, a call beyond its run", report.low(beyond), 3, " ms")
+            b.targets.at_most("cordon mcp, a call in all", report.low(one), 2, " ms")
             b.targets.at_most("cordon mcp, idle", idle / 1024, 4, " MiB")
             b.figures.put("mcp: a call / its run", report.low(one) / report.low(bare))
             b.figures.put("mcp: idle, MiB", idle / 1024, 4)

@@ -20,6 +20,7 @@
 #include "base/err.h"
 #include "base/macros.h"
 #include "base/units.h"
+#include "client_gone.h"
 #include "explain.h"
 #include "foreign.h"
 #include "keyboard.h"
@@ -221,15 +222,20 @@ static int wait_for_event(struct pollfd *fds, nfds_t n, int timeout, int *is_las
 
 static int wait_for_end(struct session *s, struct cordon_error *err)
 {
-	struct pollfd fds[4] = {
+	struct pollfd fds[6] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
 	};
+	struct client_gone client = { .fds = { -1, -1 } };
 	int is_lasting = 0;
+
+	if (parsed_has(s->args, OPT_WRAP))
+		client_gone_init(&client);
 
 	for (;;) {
 		int r, timeout = keyboard_prepare(&s->keyboard, fds + 2);
 
+		timeout = client_gone_prepare(&client, fds + 4, timeout);
 		if (s->has_terminal)
 			terminal_follow(s->run);
 		if (wait_for_event(fds, ARRAY_SIZE(fds), timeout, &is_lasting) < 0) {
@@ -240,6 +246,7 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 		if (fds[1].revents)
 			signals_handle(&s->signals, s->run);
 		handle_keys(s, fds + 2);
+		client_gone_look(&client, fds + 4);
 		r = cordon_run_process(s->run, err);
 		if (r != 0)
 			return r;

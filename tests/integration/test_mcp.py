@@ -143,7 +143,8 @@ def test_what_has_no_answer(client):
     c = client()
     c.raw(b"\n \r\n")
     c.send({"jsonrpc": "2.0", "method": "notifications/unknown"})
-    c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 99}})
+    for params in ({"requestId": 99}, {"requestId": {}}, {}, [99], "x", None):
+        c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params})
     c.send({"jsonrpc": "2.0", "id": 1, "result": {}})
     c.send({"jsonrpc": "2.0", "id": None, "error": {"code": 1, "message": "x"}})
     c.raw(PING)
@@ -232,6 +233,8 @@ def test_run_command(client):
     schema = c.tools()["run_command"]["outputSchema"]
     got = c.call("run_command", command="echo out; echo err >&2; exit 3")
     conforms(got.data, schema)
+    assert set(schema["properties"]) - set(got.data) == {"stdout_base64", "stderr_base64"}
+    assert set(got.data) <= set(schema["properties"])
     assert (got.data["kind"], got.data["exit_code"], got.failed) == ("exited", 3, False)
     assert (got.data["stdout"], got.data["stderr"]) == ("out\n", "err\n")
     assert got.texts[:2] == ["out\n", "err\n"] and got.texts[2].startswith("exit code 3,")
@@ -280,6 +283,14 @@ def test_wrong_arguments_are_told_to_the_model(client):
         assert got.failed and word in got.text, (tool, arguments, got.text)
 
 
+def test_a_command_that_is_too_long_is_no_matter_of_options(client):
+    c = client()
+    for command in ("true " + "x" * 200000, ["true", "x" * 200000], ["true", *["x" * 100000] * 80]):
+        got = c.call("run_command", command=command)
+        assert got.failed and got.data["kind"] == "spawn_failed"
+        assert "to a file" in got.texts[-1] and "operator" not in got.texts[-1]
+
+
 def test_run_code(client):
     c = client()
     assert c.call("run_code", code="print(6 * 7)").data["stdout"] == "42\n"
@@ -300,6 +311,15 @@ def test_time_is_limited_by_the_operator_and_less_by_the_model(client):
     got = c.call("run_command", command="sleep 60")
     assert got.data["kind"] == "timeout" and "raise it with -t" in got.text
     assert time.monotonic() - began < ceiling(30)
+
+
+@pytest.mark.parametrize("opts", [[], ["--net-allow", "example.org"]])
+def test_what_may_have_been_refused_in_a_workspace_is_told(client, project, opts):
+    c = client("--workspace", project, *opts)
+    got = c.call("run_command", command="python3 -c 'import socket; socket.getaddrinfo(\"example.com\", 443)'")
+    assert got.data["exit_code"] == 1 and "operator" in got.texts[-1] and "--net-allow" in got.texts[-1]
+    assert ("there is no network" in got.texts[-1]) == (not opts)
+    assert "--net-allow" not in c.call("run_command", command="true").text
 
 
 def test_refusals_are_told_with_what_to_ask_for(client):
@@ -335,9 +355,11 @@ def test_get_limits(client, project):
     c = client("--workspace", project, "-t", "7s", "-m", "300M", "--net-allow", "example.com")
     got = c.call("get_limits").data
     conforms(got, c.tools()["get_limits"]["outputSchema"])
-    assert got["timeout_ms"] == 7000 and got["network"] is True
+    assert got["timeout_ms"] == 7000 and got["memory_bytes"] == 300 << 20 and got["network"] is True
     assert got["workspace"] == {"directory": str(project), "mode": "copy-on-write", "may_commit": False}
     assert got["policy"]["net"]["allow"] and got["policy"]["limits"]["memory"]
+    got = client().call("get_limits").data  # what holds if nothing is said
+    assert (got["timeout_ms"], got["memory_bytes"], got["policy"]["limits"]["output"]) == (120000, 1 << 30, "64K")
 
 
 def test_files(client, project):
@@ -420,12 +442,22 @@ def test_a_workspace_without_changes_goes(client, me, project):
     assert json.loads(me.outside([me.cordon, "workspace", "list", "--json"]).stdout) in ([], {"workspaces": []})
 
 
-def test_a_workspace_by_name_goes_on(client, project):
+def test_a_workspace_by_name_goes_on(client, me, project):
     c = client("--workspace", project, "--name", "mine")
     c.call("write_file", path="kept", content="1")
     c.end()
     c = client("--workspace", project, "--name", "mine")
     assert c.call("read_file", path="kept").data["content"] == "1"
+    c.end()
+    # The changes from before are there before anything has run.
+    c = client("--workspace", project, "--name", "mine", "--allow-commit")
+    assert [one["path"] for one in c.call("workspace_diff").data["changes"]] == ["kept"]
+    assert "kept in workspace mine" in c.end()
+    other = client("--workspace", me.mkdir("other"), "--name", "mine", "--allow-commit")
+    assert other.call("workspace_commit").data["changes"] == []
+    assert not (project / "kept").exists() and not (me.base / "other" / "kept").exists()
+    c = client("--workspace", project, "--name", "mine", "--allow-commit")
+    assert not c.call("workspace_commit").failed and (project / "kept").read_text() == "1"
 
 
 def test_a_commit_needs_the_operators_leave(client, project):
@@ -433,11 +465,45 @@ def test_a_commit_needs_the_operators_leave(client, project):
     c.call("run_command", command="echo new > added; mkdir -p .git/hooks .vscode; echo evil > .vscode/tasks.json")
     got = c.call("workspace_commit")
     assert (project / "added").read_text() == "new\n"
-    assert not (project / ".vscode/tasks.json").exists() and "operator" in got.text
+    assert not (project / ".vscode/tasks.json").exists() and "cordon workspace commit mcp-" in got.text
+    assert "\nrefused: '.vscode/tasks.json'" in got.text and "applied" not in got.text
     refused = {one["path"]: one["outcome"] for one in got.data["changes"]}
     assert refused["added"] == "applied" and refused[".vscode/tasks.json"] == "refused"
     # It goes on, over the same workspace.
     assert c.call("read_file", path=".vscode/tasks.json").data["content"] == "evil\n"
+
+
+def test_changes_that_are_too_many_to_be_listed_are_committed(client, project):
+    c = client("--workspace", project, "--allow-commit")
+    code = "import os\nd = chr(1) * 250\nos.makedirs(f'{d}/{d}/{d}')\nfor n in range(900): open(f'{d}/{d}/{d}/{n}-' + chr(1) * 200, 'w')"
+    assert c.call("run_code", code=code).data["exit_code"] == 0
+    got = c.call("workspace_diff")
+    assert got.failed and "too many" in got.text
+    got = c.call("workspace_commit")
+    assert not got.failed and "all changes were committed" in got.text and got.data == {"changes": [], "more": True}
+    directory = project.joinpath(*["\x01" * 250] * 3)
+    assert len(os.listdir(directory)) == 900
+    assert c.call("workspace_diff").data["changes"] == []
+
+
+def test_a_conflict_is_told_and_nothing_is_committed(client, project):
+    c = client("--workspace", project, "--allow-commit")
+    c.call("run_command", command="echo three >> file.txt; echo x > \"$(printf 'f\\nrefused')\"; for n in $(seq 30); do echo > $n; done")
+    (project / "file.txt").write_text("mine\n")
+    got = c.call("workspace_commit")
+    assert "\nconflict: 'file.txt'" in got.text and "nothing was committed" in got.text
+    assert "\nrefused" not in got.text and len(got.text.splitlines()) <= 22
+    assert os.listdir(project) == ["file.txt"] and (project / "file.txt").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("lines", [10000, 100000, 1000000])
+def test_a_patch_that_is_cut_says_so(client, project, lines):
+    c = client("--workspace", project)
+    c.call("run_command", command=f"seq {lines} > file.txt")
+    got = c.call("workspace_diff")
+    assert got.texts[0].startswith("diff --git a/file.txt") and len(got.data["changes"]) == 1
+    is_cut = len(got.texts[0]) == 65536
+    assert is_cut == (lines > 10000) and got.texts[1:] == ["this is the beginning of the patch: the rest is not shown"] * is_cut
 
 
 def test_only_some_look_at_the_changes_at_once(client, project):
@@ -528,7 +594,39 @@ def test_progress_has_the_output(client):
     assert c.read()["id"] == number
 
 
-@pytest.mark.parametrize("how", ["closes", "dies", "SIGTERM", "SIGKILL"])
+def told_before(c, number):
+    """What progress says until that call is answered."""
+    told = []
+    while (message := c.read()).get("id") != number:
+        told.append(message["params"].get("message", ""))
+    return told
+
+
+def test_progress_has_both_outputs_and_whole_characters(client):
+    c = client()
+    command = "echo out; echo err >&2; sleep 0.5; printf 'a\\303'; sleep 0.5; printf '\\274b'; sleep 0.5"
+    told = "".join(told_before(c, c.start("run_command", {"progressToken": 1}, command=command)))
+    assert "err\n" in told and "out\naüb".startswith(told.replace("err\n", "")), told
+
+
+def test_progress_tells_nothing_twice_when_output_is_cut(client):
+    c = client("--max-output", "1k")
+    command = "for n in 1 2 3 4; do seq ${n}000 ${n}999; sleep 0.4; done"
+    told = told_before(c, c.start("run_command", {"progressToken": 1}, command=command))
+    assert len(told) >= 2 and "".join(told).count("1000\n") <= 1, told
+
+
+def test_progress_of_a_file_is_not_the_protocol_that_carries_it(client, me, project):
+    me.write(project / "large", b"x" * (4 << 20))
+    c = client("--workspace", project, "--direct")
+    numbers = {c.start("read_file", {"progressToken": n}, path="large", limit=10) for n in range(60)}
+    while numbers:
+        message = c.read()
+        numbers.discard(message.get("id"))
+        assert "message" not in message.get("params", {}), message
+
+
+@pytest.mark.parametrize("how", ["closes", "does not listen", "dies", "SIGTERM", "SIGKILL"])
 @pytest.mark.parametrize("mode", ["runs", "workspace"])
 def test_nothing_is_left_when_it_ends(client, project, how, mode):
     c = client(*(["--workspace", project] if mode == "workspace" else []))
@@ -537,6 +635,8 @@ def test_nothing_is_left_when_it_ends(client, project, how, mode):
     wait_until(lambda: len(descendants_named(c.pid, "sleep")) >= 10)
     if how == "closes":
         c.process.stdin.close()
+    elif how == "does not listen":
+        c.process.stdout.close()
     elif how == "dies":
         c.process.stdin.close()
         c.process.stdout.close()
@@ -551,6 +651,33 @@ def test_a_client_that_does_not_read(client):
     for _ in range(60):
         c.start("run_command", command="head -c 1000000 /dev/zero | tr '\\0' x")
     time.sleep(0.5)
+    os.kill(c.pid, signal.SIGTERM)
+    assert c.process.wait(20) == 0
+    assert not survivors(5)
+
+
+FLOODS = {
+    "requests": b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}\n',
+    "garbage": b"garbage\n",
+    "notifications": b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}\n',
+    "calls": b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"run_command","arguments":{"command":"true"}}}\n',
+}
+
+
+@pytest.mark.parametrize("name", FLOODS)
+def test_a_flood_of_messages_has_bounds(client, name):
+    """Of a client that reads no answer: what it sends waits, and takes no more memory."""
+    c = client()
+    pipe = c.process.stdin.fileno()
+    os.set_blocking(pipe, False)
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        try:
+            os.write(pipe, FLOODS[name] * 200)
+        except BlockingIOError:
+            time.sleep(0.01)
+    status = pathlib.Path(f"/proc/{c.pid}/status").read_text()
+    assert int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) < 64 << 10
     os.kill(c.pid, signal.SIGTERM)
     assert c.process.wait(20) == 0
     assert not survivors(5)

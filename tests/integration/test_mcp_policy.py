@@ -77,3 +77,14 @@ def test_direct_and_a_workspace_in_a_policy_file_exclude_each_other(me, project,
     done = me.outside([me.cordon, "mcp", "--direct", "-p", file, *options], cwd=str(project.parent))
     assert done.returncode == 125 and done.stdout == b""
     assert "fs.workspace" in done.stderr.decode() and len(done.stderr.splitlines()) == 1
+
+
+def test_a_policy_file_says_what_calls_may_do(client, me):
+    place = planted(me, me.work / "granted")
+    policy = {"fs": {"read": [str(place)], "deny": ["*.pem"]}, "limits": {"memory": "300M", "wall": "3s"}}
+    file = me.write(me.work / "policy.json", json.dumps(policy))
+    assert shown(client(), place) == set()  # the control
+    c = client("--policy", file)
+    assert shown(c, place) == {name for name in (*SECRETS, "open.txt") if not name.endswith(".pem")}
+    assert (limits := c.call("get_limits").data)["timeout_ms"] == 3000 and limits["memory_bytes"] == 300 << 20
+    assert c.call("run_command", command="sleep 60").data["kind"] == "timeout"

@@ -143,6 +143,23 @@ def test_executions_wait_for_each_other(session):
     assert [c.result(number).data["result"]["text/plain"] for number in numbers] == list("01234")
 
 
+def test_a_session_waits_for_the_workspaces_next_sandbox(client, me):
+    """What a call left running ends, and the sandbox with it; that takes a moment."""
+    c = client("--workspace", me.mkdir("project"))
+    for _ in range(10):
+        c.call("run_command", command="setsid sleep 600 > /dev/null 2>&1 & exit 0")
+        got = c.call("create_session")
+        assert not got.failed, got.text
+        assert c.call("execute", session=got.data["session"], code="6 * 7").data["result"] == {"text/plain": "42"}
+        c.call("close_session", session=got.data["session"])
+    # One that is cancelled while it waits is not made.
+    c.call("run_command", command="setsid sleep 600 > /dev/null 2>&1 & exit 0")
+    for _ in range(3):
+        number = c.start("create_session")
+        c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}})
+    assert not c.call("run_command", command="true").failed
+
+
 def test_wrong_names_and_too_many_sessions(client):
     c = client()
     for name in ("", "s-000000000000000000000000", "../x"):

@@ -4,10 +4,12 @@
 import json
 import os
 import signal
+import time
 
 import pytest
-from conftest import survivors
+from conftest import needs, survivors
 from mcplib import client, descendants_named, project, wait_until  # noqa: F401
+from packageslib import Index, npm_package
 
 SERVER = r'''
 import json, os, socket, sys
@@ -53,14 +55,58 @@ def test_a_wrapped_server_has_its_protocol_untouched_and_nothing_else(client, me
     assert receipt["kind"] == "exited" and receipt["denials"][0]["target"] == "example.com"
 
 
-def test_a_wrapped_server_finds_its_cache_again(client, me):
+@pytest.mark.parametrize("how", ["file", "module"])
+def test_a_wrapped_server_finds_its_cache_again(client, me, how):
     """What it writes to its home is kept in the directory that is named, and nowhere else."""
     count = "import os\np = os.path.expanduser('~/cache')\nn = os.path.exists(p) and len(open(p).read())\n"
     server = me.write(me.work / "server.py", count + "open(p, 'a').write('x')\nprint(int(n), flush=True)\n__import__('sys').stdin.read()\n")
+    words = [server] if how == "file" else ["-m", "server"]
     for options, found in (["--private", me.work / "kept"], b"0"), (["--private", me.work / "kept"], b"1"), ([], b"0"):
-        c = client("--wrap", *options, "--", "/usr/bin/python3", server, begin=None)
+        c = client("--wrap", *options, "--", "/usr/bin/python3", *words, begin=None)
         assert os.read(c.process.stdout.fileno(), 100) == found + b"\n"
         c.end()
+
+
+NODE_SERVER = """#!/usr/bin/env node
+const fs = require("node:fs");
+require("node:readline").createInterface({ input: process.stdin }).on("line", (path) => {
+  let found;
+  try { found = fs.readFileSync(path, "utf8"); } catch (e) { found = e.code; }
+  console.log(JSON.stringify({ found }));
+});
+"""
+
+
+def test_a_server_that_npx_fetches(client, me):
+    """Its registry by the gateway, its cache by a private directory, and nothing else."""
+    needs("npx")
+    secret = me.write(me.out / "secret", "canary\n")
+    index = Index()
+    index.add_npm(npm_package("made-server", files={"server.js": NODE_SERVER}, bin={"made-server": "server.js"}))
+    at = f"127.0.0.1:{index.port}"
+    npx = ["npx", "-y", "--fetch-retries=0", "--registry", f"http://{at}/", "made-server"]
+    private = ["--private", me.work / "kept"]
+
+    def ask(argv):
+        index.asked.clear()
+        c = client(argv=argv, begin=None)
+        c.raw(f"{secret}\n".encode())
+        found = c.read(60)["found"]
+        c.end()
+        return found, any(path.endswith(".tgz") for path in index.asked)
+
+    try:
+        assert ask(npx) == ("canary\n", True)  # the control
+        wrap = [me.cordon, "mcp", "--wrap", *private]
+        index.asked.clear()
+        refused = me.outside([*wrap, "--", *npx])
+        assert refused.returncode != 0 and not index.asked and b"ECONNREFUSED" in refused.stderr
+        wrapped = [*wrap, "--net-allow", at, "--", *npx]
+        assert ask(wrapped) == ("ENOENT", True)
+        assert ask(wrapped) == ("ENOENT", False)  # it was kept
+    finally:
+        index.close()
+    assert (me.work / "kept" / "home" / ".npm").is_dir()
 
 
 def test_a_wrapped_server_ends_with_its_client(client, me):
@@ -71,6 +117,33 @@ def test_a_wrapped_server_ends_with_its_client(client, me):
         os.kill(c.pid, how)
         c.process.wait(10)
         assert not survivors(5)
+
+
+DEAF = "import time\nprint('up', flush=True)\ntime.sleep(600)\n"
+LATE = "import sys, time\nprint('up', flush=True)\nsys.stdin.read()\ntime.sleep(4)\nprint('late', flush=True)\n"
+
+
+def test_a_wrapped_server_that_does_not_listen_ends_when_its_client_is_gone(client, me):
+    """The client was killed, so nobody else ends it: without Cordon it stays."""
+    server = me.write(me.work / "server.py", DEAF)
+    for words, stays in ((["/usr/bin/python3", server], True), ([me.cordon, "mcp", "--wrap", "--", "/usr/bin/python3", server], False)):
+        c = client(argv=words, begin=None)
+        assert os.read(c.process.stdout.fileno(), 100) == b"up\n"
+        for pipe in (c.process.stdin, c.process.stdout):
+            pipe.close()
+        if stays:
+            time.sleep(4)
+            assert c.process.poll() is None
+            c.process.kill()
+        c.process.wait(20)
+    assert not survivors(5)
+
+
+def test_a_wrapped_server_may_answer_when_its_input_is_over(client, me):
+    server = me.write(me.work / "server.py", LATE)
+    c = client("--wrap", "--", "/usr/bin/python3", server, begin=None)
+    c.process.stdin.close()
+    assert c.process.stdout.read() == b"up\nlate\n" and c.process.wait(10) == 0
 
 
 CONFIG = """{

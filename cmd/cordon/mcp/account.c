@@ -3,6 +3,7 @@
  * What became of a run, for a model: the words that a person gets (explain.c), and that they are
  * about the operator's options, which no argument of a call can change.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "base/units.h"
@@ -39,6 +40,15 @@ static size_t first_line(const struct strbuf *sb)
 	return end ? (size_t)(end + 1 - sb->data) : 0;
 }
 
+static const char *advice(const struct cordon_result *result)
+{
+	if (result->kind == CORDON_KIND_SPAWN_FAILED && result->error.sys_errno == E2BIG)
+		return "That is the kernel's limit: one argument can have 128 KiB. Write it to a "
+		       "file and run that, or give it as standard input.";
+	return "Options such as these belong to the operator of this server. Trying the same again "
+	       "will not help: do without, or ask for the option.";
+}
+
 void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
 {
 	char wall[UNITS_TEXT_MAX];
@@ -62,13 +72,17 @@ void account_add(struct strbuf *sb, const struct call *call, const struct cordon
 	if (told.len > skip && !told.failed) {
 		strbuf_putc(sb, '\n');
 		strbuf_add(sb, told.data + skip, told.len - skip);
-		strbuf_puts(sb, "Options such as these belong to the operator of this server. "
-				"Trying the same again will not help: do without, or ask for the "
-				"option.");
+		strbuf_puts(sb, advice(result));
 	}
 	/* The gateway serves the whole box, and says at its end what it refused. */
 	if (call->job.box && result->exit_code > 0)
-		strbuf_puts(sb, "\nwhat the network refused is not known for each call of a workspace; "
-				"get_limits says what is allowed");
+		strbuf_printf(
+			sb,
+			"\nwhat the network refused is not known for each call of a workspace or a "
+			"session; get_limits says what is allowed, and %s",
+			call->server->has_network
+				? "--net-allow, an option of the operator, allows more hosts"
+				: "there is no network unless the operator allows hosts with "
+				  "--net-allow");
 	strbuf_done(&told);
 }

@@ -9,11 +9,12 @@
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "base/utf8.h"
 #include "session.h"
 
 #define PROGRESS_MS 200	     /* between two messages with output */
 #define HEARTBEAT_MS 5000    /* between two without */
-#define PROGRESS_BYTES 4096u /* of output in one message */
+#define PROGRESS_BYTES 4096u /* of each output in one message */
 
 static void put_line(struct line *line)
 {
@@ -145,6 +146,12 @@ void call_job(struct call *call, void (*then)(struct call *call))
 	start_job(call);
 }
 
+void call_later(struct call *call)
+{
+	call->state = CALL_WAITS;
+	call->is_unbegun = 1;
+}
+
 int call_may_answer(const struct call *call)
 {
 	return client_queued(call->server) < MCP_QUEUE_MAX;
@@ -168,26 +175,53 @@ int64_t call_next_ms(const struct call *call)
 	return call->looked_ms + PROGRESS_MS;
 }
 
-/* New output, without half a character at its ends, as far as it was kept. */
+/* How many bytes at the end of @data are the beginning of a character. */
+static size_t begun_character(const char *data, size_t len)
+{
+	for (size_t k = 1; k < UTF8_MAX && k <= len; k++) {
+		unsigned char c = (unsigned char)data[len - k];
+		size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+
+		if (c < 0x80)
+			return 0;
+		if (c >= 0xc0)
+			return whole > k ? k : 0;
+	}
+	return 0;
+}
+
+/* What is new of a stream, as far as it was kept; a character that is not whole yet waits. */
+static void add_stream(struct strbuf *sb, const struct cordon_output *out, uint64_t *told)
+{
+	uint64_t news = out->total_bytes - *told;
+	/* Cut in the middle: its second half is the end of the stream, the first one is old. */
+	size_t most = out->total_bytes > out->len ? out->len / 2 : out->len, n, begun;
+	const char *data;
+
+	if (most > PROGRESS_BYTES)
+		most = PROGRESS_BYTES;
+	n = news < most ? (size_t)news : most;
+	data = out->data + out->len - n;
+	begun = begun_character(data, n);
+	*told = out->total_bytes - begun;
+	/* What was left out may end within a character. */
+	for (; n < news && n > begun && ((unsigned char)*data & 0xc0) == 0x80; n--, news--)
+		data++;
+	rpc_clean(sb, data, n - begun);
+}
+
 static void add_news(struct strbuf *sb, struct call *call)
 {
-	struct cordon_output out, err;
-	uint64_t news;
-	size_t n;
+	struct cordon_output out = { .data = "" }, err = out;
 
 	if (call->interp)
-		execute_output(call, &out);
-	else if (call->job.state == JOB_RUNS)
+		execute_output(call, &out, &err);
+	else if (call->job.state == JOB_RUNS && !call->spec.files)
 		job_output(&call->job, &out, &err);
 	else
 		return;
-	news = out.total_bytes - call->told_bytes;
-	n = news < out.len ? (size_t)news : out.len;
-	if (n > PROGRESS_BYTES)
-		n = PROGRESS_BYTES;
-	call->told_bytes = out.total_bytes;
-	/* A character that is not whole yet is told as it is; the result has it. */
-	rpc_clean(sb, out.data + out.len - n, n);
+	add_stream(sb, &out, &call->told_bytes[0]);
+	add_stream(sb, &err, &call->told_bytes[1]);
 }
 
 static void tell_progress(struct call *call, int64_t now)
@@ -248,7 +282,9 @@ void call_step(struct call *call, const struct pollfd *fds, int n)
 			 call->job.run && is_ready(cordon_run_fd(call->job.run), fds, n));
 		return;
 	}
-	if (call->state == CALL_WAITS)
+	if (call->state == CALL_WAITS && call->is_unbegun)
+		call->tool->start(call);
+	else if (call->state == CALL_WAITS)
 		start_job(call);
 	else if (call->interp)
 		execute_step(call);

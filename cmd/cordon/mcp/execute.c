@@ -43,15 +43,19 @@ void execute_forget(struct call *call)
 	i->call = NULL;
 }
 
-void execute_output(const struct call *call, struct cordon_output *ret)
+void execute_output(const struct call *call, struct cordon_output *ret_out,
+		    struct cordon_output *ret_err)
 {
+	struct cordon_output *const ret[] = { ret_out, ret_err };
 	const struct interp *i = call->interp;
 
-	*ret = (struct cordon_output){ .data = "" };
-	if (i->call != call || !i->output[0].data)
-		return;
-	ret->data = i->output[0].data;
-	ret->len = ret->total_bytes = i->output[0].len;
+	for (int k = 0; k < 2; k++) {
+		*ret[k] = (struct cordon_output){ .data = "" };
+		if (i->call != call || !i->output[k].data)
+			continue;
+		ret[k]->data = i->output[k].data;
+		ret[k]->len = ret[k]->total_bytes = i->output[k].len;
+	}
 }
 
 static int is_image(const char *mime)

@@ -101,7 +101,7 @@ int files_answer(struct call *call, const char *path, struct strbuf *data, unsig
 	if (end.error) {
 		answer_refuse(call, "'%.300s': %s%s", path, strerror(end.error),
 			      end.error == EROFS || end.error == EACCES
-				      ? "; the operator says what can be written (get_limits)"
+				      ? "; the operator says what is allowed (get_limits)"
 				      : "");
 		return -1;
 	}

@@ -58,6 +58,8 @@ void helper_start(struct call *call, const char *const *argv, void (*then)(struc
 	int fds[2], r;
 
 	helper_free(helper);
+	helper->is_cut = 0;
+	helper->has_to_end = call->is_commit;
 	call->then = then;
 	if (pipe2(fds, O_CLOEXEC) < 0) {
 		cordon_err(&err, CORDON_E_SYSTEM, errno, "cannot make a pipe");
@@ -98,12 +100,16 @@ int helper_read(struct helper *helper)
 
 	if (n < 0 && errno == EINTR)
 		return 0;
-	if (n > 0 && helper->out.len + (size_t)n <= OUTPUT_MAX) {
+	if (n > 0 && !helper->is_cut && helper->out.len + (size_t)n <= OUTPUT_MAX) {
 		strbuf_add(&helper->out, buffer, (size_t)n);
 		return 0;
 	}
-	if (n > 0) /* more than anyone reads */
+	if (n > 0) { /* more than anyone reads */
+		helper->is_cut = 1;
+		if (helper->has_to_end)
+			return 0;
 		helper_cancel(helper);
+	}
 	collect(helper);
 	return 1;
 }

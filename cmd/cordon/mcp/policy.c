@@ -89,7 +89,7 @@ static int write_anew(struct server *s, struct strbuf *sb, struct cordon_error *
 }
 
 struct wanted {
-	char *wall, *workspace;
+	char *wall, *memory, *workspace;
 	int has_network, failed;
 };
 
@@ -102,6 +102,8 @@ static void take_setting(void *arg, const struct cordon_policy_setting *setting)
 		return;
 	if (!strcmp(setting->key, "limits.wall"))
 		to = &w->wall;
+	else if (!strcmp(setting->key, "limits.memory"))
+		to = &w->memory;
 	else if (!strcmp(setting->key, "fs.workspace"))
 		to = &w->workspace;
 	else if (!strcmp(setting->key, "net.allow"))
@@ -174,6 +176,9 @@ static int read_settings(struct server *s, struct wanted *w, struct cordon_error
 	s->wall_ms = WALL_MS;
 	if (r >= 0 && w->wall)
 		r = units_parse_duration(w->wall, &s->wall_ms, err);
+	s->memory_bytes = MEMORY_BYTES;
+	if (r >= 0 && w->memory)
+		r = units_parse_size(w->memory, &s->memory_bytes, err);
 	s->has_network = w->has_network;
 	return r;
 }
@@ -322,6 +327,7 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 	if (r >= 0 && !s->workspace[0])
 		make_pool(s);
 	free(w.wall);
+	free(w.memory);
 	free(w.workspace);
 	return r < 0 ? r : 0;
 }

@@ -197,7 +197,11 @@ void rpc_classify(const struct json_value *value, struct rpc_message *ret)
 	ret->method = method->text;
 	ret->params = json_get(value, "params");
 	ret->kind = id ? RPC_REQUEST : RPC_NOTIFICATION;
-	if (ret->params && ret->params->type != JSON_OBJECT)
+	if (!ret->params || ret->params->type == JSON_OBJECT)
+		return;
+	/* A notification has no answer, whatever it says. */
+	ret->params = NULL;
+	if (id)
 		invalid(ret, RPC_INVALID_PARAMS, "'params' has to be an object");
 }
 

@@ -160,6 +160,7 @@ void tool_get_limits(struct call *call)
 	json_open_object(&w, NULL);
 	json_raw(&w, "policy", s->policy_json);
 	json_int(&w, "timeout_ms", s->wall_ms);
+	json_int(&w, "memory_bytes", s->memory_bytes);
 	json_bool(&w, "network", s->has_network);
 	write_workspace(s, &w);
 	json_close_object(&w);

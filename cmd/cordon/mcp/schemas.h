@@ -28,264 +28,37 @@
 #define SCHEMA_OR_NULL(name, type) "\"" name "\":{\"type\":[\"" type "\",\"null\"]}"
 
 /* The receipt, with output (src/launch/receipt.c). */
-#define SCHEMA_RECEIPT                                                                                                                                                                                                                                      \
-	"\"kind\":{\"type\":\"string\",\"description\":\"exited, signaled, timeout, memory, "                                                                                                                                                               \
-	"cpu_time, output, disk, procs, cancelled, denied, spawn_failed or "                                                                                                                                                                                \
-	"sandbox_error\"}," SCHEMA_OR_NULL("exit_code", "integer") "," SCHEMA_OR_NULL("signal", "integer") "," SCHEMA_TEXT("stdout", "U+FFFD stands for what is no UTF-8") "," SCHEMA_TEXT("stderr", "U+FFFD stands for what is no UTF-8") "," SCHEMA_TEXT( \
-		"stdout_base64",                                                                                                                                                                                                                            \
-		"the exact bytes, if they are no UTF-8") "," SCHEMA_TEXT("stderr_base64",                                                                                                                                                                   \
-									 "the exact bytes, if "                                                                                                                                                             \
-									 "they are no UTF-8") ","                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "tr"                                                                                                                                                          \
-											      "un"                                                                                                                                                          \
-											      "ca"                                                                                                                                                          \
-											      "te"                                                                                                                                                          \
-											      "d"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ob"                                                                                                                                                          \
-											      "je"                                                                                                                                                          \
-											      "ct"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ou"                                                                                                                                                          \
-											      "tp"                                                                                                                                                          \
-											      "ut"                                                                                                                                                          \
-											      "_b"                                                                                                                                                          \
-											      "yt"                                                                                                                                                          \
-											      "es"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ob"                                                                                                                                                          \
-											      "je"                                                                                                                                                          \
-											      "ct"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "du"                                                                                                                                                          \
-											      "ra"                                                                                                                                                          \
-											      "ti"                                                                                                                                                          \
-											      "on"                                                                                                                                                          \
-											      "_m"                                                                                                                                                          \
-											      "s"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "nu"                                                                                                                                                          \
-											      "mb"                                                                                                                                                          \
-											      "er"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "se"                                                                                                                                                          \
-											      "tu"                                                                                                                                                          \
-											      "p_"                                                                                                                                                          \
-											      "ms"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "nu"                                                                                                                                                          \
-											      "mb"                                                                                                                                                          \
-											      "er"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ru"                                                                                                                                                          \
-											      "n_"                                                                                                                                                          \
-											      "ms"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "nu"                                                                                                                                                          \
-											      "mb"                                                                                                                                                          \
-											      "er"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "te"                                                                                                                                                          \
-											      "ar"                                                                                                                                                          \
-											      "do"                                                                                                                                                          \
-											      "wn"                                                                                                                                                          \
-											      "_m"                                                                                                                                                          \
-											      "s"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "nu"                                                                                                                                                          \
-											      "mb"                                                                                                                                                          \
-											      "er"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "us"                                                                                                                                                          \
-											      "ag"                                                                                                                                                          \
-											      "e"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ob"                                                                                                                                                          \
-											      "je"                                                                                                                                                          \
-											      "ct"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "is"                                                                                                                                                          \
-											      "ol"                                                                                                                                                          \
-											      "at"                                                                                                                                                          \
-											      "io"                                                                                                                                                          \
-											      "n"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ob"                                                                                                                                                          \
-											      "je"                                                                                                                                                          \
-											      "ct"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "de"                                                                                                                                                          \
-											      "ni"                                                                                                                                                          \
-											      "al"                                                                                                                                                          \
-											      "s"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ar"                                                                                                                                                          \
-											      "ra"                                                                                                                                                          \
-											      "y"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ","                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "it"                                                                                                                                                          \
-											      "em"                                                                                                                                                          \
-											      "s"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "ob"                                                                                                                                                          \
-											      "je"                                                                                                                                                          \
-											      "ct"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ","                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "pr"                                                                                                                                                          \
-											      "op"                                                                                                                                                          \
-											      "er"                                                                                                                                                          \
-											      "ti"                                                                                                                                                          \
-											      "es"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "wh"                                                                                                                                                          \
-											      "at"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "st"                                                                                                                                                          \
-											      "ri"                                                                                                                                                          \
-											      "ng"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ta"                                                                                                                                                          \
-											      "rg"                                                                                                                                                          \
-											      "et"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "st"                                                                                                                                                          \
-											      "ri"                                                                                                                                                          \
-											      "ng"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "},"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ru"                                                                                                                                                          \
-											      "le"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":{"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "ty"                                                                                                                                                          \
-											      "pe"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      ":"                                                                                                                                                           \
-											      "\""                                                                                                                                                          \
-											      "st"                                                                                                                                                          \
-											      "ri"                                                                                                                                                          \
-											      "ng"                                                                                                                                                          \
-											      "\""                                                                                                                                                          \
-											      "}"                                                                                                                                                           \
-											      "," SCHEMA_OR_NULL(                                                                                                                                           \
-												      "fix",                                                                                                                                                \
-												      "string") ","                                                                                                                                         \
-														"\"how\":{\"type\":\"string\"}}}},\"published\":{\"type\":\"array\"}," SCHEMA_OR_NULL(                                                      \
-															"workspace",                                                                                                                        \
-															"object") "," SCHEMA_OR_NULL("lost_files",                                                                                          \
-																		     "object") "," SCHEMA_OR_NULL("error",                                                                  \
-																						  "object")
+/* clang-format off */
+#define SCHEMA_PLAIN(name, type) "\"" name "\":{\"type\":\"" type "\"}"
+
+#define SCHEMA_RECEIPT \
+	SCHEMA_TEXT("kind", "exited, signaled, timeout, memory, cpu_time, output, disk, procs, " \
+			    "cancelled, denied, spawn_failed or sandbox_error") "," \
+	SCHEMA_OR_NULL("exit_code", "integer") "," \
+	SCHEMA_OR_NULL("signal", "integer") "," \
+	SCHEMA_TEXT("stdout", "U+FFFD stands for what is no UTF-8") "," \
+	SCHEMA_TEXT("stderr", "U+FFFD stands for what is no UTF-8") "," \
+	SCHEMA_TEXT("stdout_base64", "the exact bytes, if they are no UTF-8") "," \
+	SCHEMA_TEXT("stderr_base64", "the exact bytes, if they are no UTF-8") "," \
+	SCHEMA_PLAIN("truncated", "object") "," \
+	SCHEMA_PLAIN("output_bytes", "object") "," \
+	SCHEMA_PLAIN("duration_ms", "number") "," \
+	SCHEMA_PLAIN("setup_ms", "number") "," \
+	SCHEMA_PLAIN("run_ms", "number") "," \
+	SCHEMA_PLAIN("teardown_ms", "number") "," \
+	SCHEMA_PLAIN("usage", "object") "," \
+	SCHEMA_PLAIN("isolation", "object") "," \
+	"\"denials\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{" \
+		SCHEMA_PLAIN("what", "string") "," \
+		SCHEMA_PLAIN("target", "string") "," \
+		SCHEMA_PLAIN("rule", "string") "," \
+		SCHEMA_OR_NULL("fix", "string") "," \
+		SCHEMA_PLAIN("how", "string") "}}}," \
+	SCHEMA_PLAIN("published", "array") "," \
+	SCHEMA_OR_NULL("workspace", "object") "," \
+	SCHEMA_OR_NULL("lost_files", "object") "," \
+	SCHEMA_OR_NULL("error", "object")
+/* clang-format on */
 
 #define SCHEMA_RECEIPT_REQUIRED                                                                    \
 	"\"kind\",\"exit_code\",\"signal\",\"stdout\",\"stderr\",\"duration_ms\",\"denials\","     \

@@ -87,6 +87,7 @@ struct helper {
 	int fd;	   /* where it writes to, -1 = it is done */
 	int status;
 	struct strbuf out;
+	int is_cut, has_to_end; /* it says too much: it is killed, or goes on unread */
 };
 
 enum call_state {
@@ -107,7 +108,7 @@ struct call {
 	char id[RPC_ID_MAX];
 	char token[RPC_ID_MAX];		      /* of the client for progress, "" = it wants none */
 	int64_t began_ms, told_ms, looked_ms; /* looked, told: for progress */
-	uint64_t told_bytes;		      /* of standard output that was told */
+	uint64_t told_bytes[2];		      /* of its output and errors that were told */
 	struct job_spec spec;
 	struct job job;
 	struct helper helper;
@@ -117,7 +118,8 @@ struct call {
 	struct session *session;	 /* that it names, NULL = none */
 	struct interp *interp;		 /* it waits for code that runs there */
 	const char *code;
-	int is_commit; /* nobody else can have the workspace meanwhile */
+	int is_commit;	/* nobody else can have the workspace meanwhile */
+	int is_unbegun; /* it waits for its tool to begin it once more */
 };
 
 struct server {
@@ -128,7 +130,7 @@ struct server {
 	char *policy_json;	      /* the same, for get_limits */
 	char *base;	    /* directory of the workspace or the direct grant, NULL = none */
 	char workspace[64]; /* name; "" = none */
-	int64_t wall_ms;    /* limit of a call */
+	int64_t wall_ms, memory_bytes; /* limits of a call */
 	int has_network, may_commit, workspace_began, is_committing;
 	struct box box;
 	struct batch *batches;
@@ -201,6 +203,8 @@ int call_new(struct server *s, struct line *line, struct batch *batch, const str
 	     int is_modern);
 /* Starts call->spec, now or when there is room; call->then is called when it is done. */
 void call_job(struct call *call, void (*then)(struct call *call));
+/* The call begins again when something has become free. */
+void call_later(struct call *call);
 /* The client reads what it is sent: there is room for a large answer. Otherwise the call waits. */
 int call_may_answer(const struct call *call);
 /* Does what there is to do. */

@@ -119,21 +119,19 @@ static int make_id(char ret[SESSION_ID_MAX])
 	return 0;
 }
 
-/* Its sandbox: a box of its own, or the server's. */
+/* Its sandbox: a box of its own, or the server's. 1: that one is ending. */
 static int take_box(struct server *s, struct session *session, struct cordon_error *err)
 {
 	if (!s->workspace[0]) {
 		session->box = &session->own;
-		return box_start(s, &session->own, 0, err);
+		return box_start(s, &session->own, 0, err) < 0 ? -1 : 0;
 	}
 	session->box = &s->box;
 	if (s->box.is_over && !s->box.jobs)
 		box_free(&s->box);
 	if (s->box.is_over || s->box.is_ending || s->is_committing)
-		return cordon_err(err, CORDON_E_STATE, 0,
-				  "the workspace's sandbox is ending: close the sessions in it, "
-				  "and try again");
-	return s->box.session ? 0 : box_start(s, &s->box, 1, err);
+		return 1;
+	return !s->box.session && box_start(s, &s->box, 1, err) < 0 ? -1 : 0;
 }
 
 void tool_create_session(struct call *call)
@@ -144,6 +142,7 @@ void tool_create_session(struct call *call)
 	struct answer a = ANSWER_INIT;
 	struct json_writer w;
 	char text[80];
+	int r;
 
 	if (s->n_sessions >= SESSIONS_MAX) {
 		answer_refuse(call, "there are %d sessions already: close one", SESSIONS_MAX);
@@ -156,9 +155,13 @@ void tool_create_session(struct call *call)
 		return;
 	}
 	session->server = s;
-	if (take_box(s, session, &err) < 0) {
+	r = take_box(s, session, &err);
+	if (r != 0) {
 		free(session);
-		answer_error(call, &err);
+		if (r < 0)
+			answer_error(call, &err);
+		else
+			call_later(call);
 		return;
 	}
 	session->box_number = session->box->number;

@@ -110,7 +110,8 @@ void interp_free(struct interp *i, struct box *box);
 /* execute.c */
 void execute_step(struct call *call);
 /* What the code has written so far. */
-void execute_output(const struct call *call, struct cordon_output *ret);
+void execute_output(const struct call *call, struct cordon_output *ret_out,
+		    struct cordon_output *ret_err);
 void execute_forget(struct call *call);
 
 #endif

@@ -164,8 +164,9 @@ const struct tool tools[] = {
 	  .output = SCHEMA_OPEN_OBJECT(
 		"\"policy\":{\"type\":\"object\",\"description\":\"as 'cordon policy show' prints "
 		"it\"},\"timeout_ms\":{\"type\":\"integer\"},"
+		"\"memory_bytes\":{\"type\":\"integer\"},"
 		"\"network\":{\"type\":\"boolean\"}," SCHEMA_OR_NULL("workspace", "object"),
-		"\"policy\",\"timeout_ms\",\"network\",\"workspace\""),
+		"\"policy\",\"timeout_ms\",\"memory_bytes\",\"network\",\"workspace\""),
 	  .names = no_names, .is_read_only = 1, .is_idempotent = 1, .start = tool_get_limits },
 	{ .name = NULL },
 };
