@@ -8,7 +8,8 @@
 #
 # CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). CORDON_KERNELS=1: the
 # step `kernels`, too, another kernel in a guest (`tools/test-kernels.sh short`). PYTEST_ARGS is
-# handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_MUST_WORK: see below.
+# handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_TEST_LONG=1: what is the same for every caller is
+# tried as root, too. CORDON_MUST_WORK: see below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -84,7 +85,7 @@ run_pytest() {
 		HOME="$home" LANG=C.UTF-8 TMPDIR="$home/tmp" PYTHONDONTWRITEBYTECODE=1 \
 		CORDON="$scratch/install$prefix/bin/cordon" CORDON_FAULT="$scratch/cordon-fault" \
 		CORDON_PREFIX="$scratch/install$prefix" CORDON_SOURCE="$scratch/src" \
-		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" CORDON_TEST_WHO="$who" \
+		CORDON_MUST_WORK="$must_work" CORDON_KILLS="${CORDON_KILLS-}" CORDON_TEST_LONG="${CORDON_TEST_LONG-}" CORDON_TEST_WHO="$who" \
 		"${as[@]}" "$python" -m pytest -q -o cache_dir="$home/cache" --durations=5 \
 		--junitxml="$home/results/$xml.xml" ${PYTEST_ARGS-} "$@")
 }

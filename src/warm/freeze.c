@@ -17,8 +17,9 @@
 #define LINE_NAME_MAX 512
 #define TOP ((uint64_t)0x7ffffffff000)
 /* The kernel's stack begins up to 16 GiB below the top. A segment there would be in its way, and
- * the process would not start. */
-#define STACK_ZONE ((uint64_t)17 << 30)
+ * the process would not start. Mappings begin right below: the limit of the stack and a gap lie
+ * between. A zone that is larger than that refuses one process of a thousand, by chance. */
+#define STACK_ZONE (((uint64_t)16 << 30) + ((uint64_t)9 << 20))
 #define ARCH_GET_FS_NR 0x1003
 #define KERNEL_SIGSET_BYTES 8
 #ifndef MAP_DROPPABLE

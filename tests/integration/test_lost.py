@@ -54,6 +54,7 @@ def test_nothing_is_told_of_nothing(me, level):
     assert lost(me, level, "mkfifo ~/pipe.csv") == (None, [])
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("end", ["exit 3", "kill -9 $$", "sleep 60", "python3 -c 'b = b\"x\" * 10**9'; :"])
 def test_a_run_that_failed_or_was_ended_tells_it(me, level, end):
     got, lines = lost(me, level, f"echo 1 >~/results.csv; {end}", "-t", "2s", "-m", "64M")
@@ -172,6 +173,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("program, script", PROGRAMS, ids=lambda p: p.split()[0])
 def test_programs_of_every_day_are_not_told(me, level, program, script):
     path = PATH + ":/usr/lib/postgresql/15/bin"

@@ -166,6 +166,7 @@ INJECTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("spec", [
     "-r", "--index-url=http://x", "./one", "/tmp/one", "one @ http://127.0.0.1/one.whl", "git+https://x/y", "",
     "npm:", "npm:../one", "npm:one@file:../x", "npm:one@http://x/y", "npm:@one", "npm:-g", "one\n--pre",
@@ -177,6 +178,7 @@ def test_only_names_are_taken(me, use, spec):
     assert layers(me) == []
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("line", [
     "--index-url http://x", "-r other.txt", "-e .", "./one", "one --global-option=x",
     *(line for line in INJECTIONS if line[-1] != "\\"), *(line + f" --hash=sha256:{64 * '0'}" for line in INJECTIONS),
@@ -443,6 +445,7 @@ def test_only_interpreters_of_the_system(me, use, index, level, kind):
     assert not cache(me).exists() or not list(cache(me).glob("python-*"))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("line", ["{venv}/bin/python", "{venv}/bin/tool {venv}/key", "/usr/bin/env {venv}/bin/tool", "/usr/../{venv}/bin/tool", "tool", " "])
 def test_scripts_lead_to_the_system_only(me, use, index, line):
     """The installation of a script's interpreter is shown to the run: a package must not choose it."""
@@ -597,6 +600,7 @@ def test_both_caches_are_protected(me, use, index, level):
 # --- size ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 def test_a_bomb_is_ended(me, index, use, level):
     """1 GiB of zeros in a small wheel, with room for 256 MiB."""
     size = 1 << 30
@@ -728,6 +732,7 @@ def test_npm_scripts_do_not_run(me, use, npm, level):
     assert len(list(cache(me).rglob("ran"))) == 1, "the control"
 
 
+@pytest.mark.once
 def test_npm_lock(me, use, npm, level):
     integrity = npm.add_npm(npm_package("first"))
     package = {"name": "x", "version": "1.0.0", "dependencies": {"first": "1.0.0"}}

@@ -64,6 +64,7 @@ def test_deleted_files_count(me, level, kept):
     assert got["kind"] == "disk", got
 
 
+@pytest.mark.once
 def test_inodes_count(me, level, kept):
     script = "import os,sys\nfor i in range(200000): open(os.environ.get('TMPDIR','/tmp')+'/%d'%i,'w').close()"
     got = me.receipt(["--private", kept, "--disk", "20M"], ["/usr/bin/python3", "-S", "-c", script], level)

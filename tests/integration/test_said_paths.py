@@ -198,6 +198,7 @@ OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("name", OWN)
 def test_nothing_is_said_that_is_not_so(me, level, places, name):
     script = "export TMPDIR=${TMPDIR:-/tmp}; " + OWN[name].format(**places)

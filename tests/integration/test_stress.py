@@ -64,6 +64,7 @@ print(bad)
 """
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_many_in_a_row(me):
     """A thousand between the callers: the larger part at level namespaces."""

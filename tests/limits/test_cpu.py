@@ -92,6 +92,7 @@ RESTLESS = ["timers", "continuing"]
 BURNERS = 7  # processes of the second
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", RESTLESS)
 def test_a_tree_that_continues_itself(me, level, probes, how):
     """A tree that continues itself after a stop is stopped again, or ended when it keeps doing so."""
@@ -155,6 +156,7 @@ print("done")
 """
 
 
+@pytest.mark.once
 def test_a_stop_by_the_guest_is_not_lost(me, level):
     """One that was sent and has not arrived when the throttle stops the tree, too."""
     cmd = ["python3", "-c", STOPS, "3"]
@@ -186,6 +188,7 @@ def test_throttled_run_ends_normally(me, level):
     assert got["isolation"]["limits"]["cpu"] in ("watch", "cgroup")
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("how", ["one", "four", "session", "forking", "unwaited", "grand"])
 def test_cpu_time(me, level, probes, how):
     """Half a second for the whole tree; the burners would go on for ten."""

@@ -128,6 +128,7 @@ def is_fine(got):
     assert got["stdout"] == "filled\n" and not got["denials"], got
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_bytes(me, probes, kind, level):
@@ -161,6 +162,7 @@ def test_deleted_directories(me, probes):
     is_fine(fill(me, probes, "inside", 64, want=2, hold=100))
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", INODES)
 def test_inodes(me, probes, kind, level):
@@ -171,6 +173,7 @@ def test_inodes(me, probes, kind, level):
     assert 4096 < made < 4 * 4096, made
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", ["names", "churn", "sparse"])
 def test_what_takes_no_room(me, probes, kind, level):
@@ -306,6 +309,7 @@ def write_beside(me, kind, size):
     return run.returncode, out, err
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("kind,size", [("open", 32), ("mapped", 32), ("locked", 32), ("open", 400)])
 def test_neighbours_are_not_charged(me, kind, size):
     """Others write twice the limit while a run is near its own; far more, if the run hides nothing."""

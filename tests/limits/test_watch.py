@@ -78,6 +78,7 @@ def slowest_read(root, patience):
     return max(took, default=0.0)
 
 
+@pytest.mark.once
 def test_held_locks_do_not_delay_the_end(me, level, probes):
     """The watch asks for the mappings and is made to wait; the time limit holds all the same."""
     for limit in 1.5, 5, 15:  # a busy machine takes longer until the locks are held

@@ -128,7 +128,7 @@ def test_ten_at_once(sandbox):
 
 def test_a_server_for_others():
     """Commands and code share the network inside, and this machine reaches what is published."""
-    with Sandbox.create(net_publish=[8000]) as sandbox:
+    with Sandbox.create(net_publish=["0:8000"]) as sandbox:
         if sandbox.commands.run("test -e /home/user || echo level").stdout:
             pytest.skip("level landlock has no network of its own")
         sandbox.commands.run("python3 -m http.server 8000", background=True, timeout=0)

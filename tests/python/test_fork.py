@@ -372,6 +372,27 @@ def test_nothing_is_left(place, left):
     assert left() == []
 
 
+def test_mappings_right_below_the_stacks_are_copied(python):
+    """The kernel puts them there for one process of a thousand."""
+    code = """
+import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+at = 0x7ffffffff000 - (16 << 30) - (9 << 20) - {below}
+there = libc.mmap(at - 4096, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x100000, -1, 0)
+ctypes.memset(there, 42, 1)
+there == at - 4096"""
+    for below in (0, 1 << 29):
+        assert python.execute(code.format(below=below)).text == "True"
+        for fork in python.fork(2):
+            with fork:
+                assert fork.execute("ctypes.string_at(there, 1)").text == "b'*'"
+    assert python.execute(code.format(below=-(1 << 30))).text == "True"
+    with pytest.raises(StateError, match="where stacks do"):
+        python.fork()
+
+
 def test_the_example(host):
     """examples/python/fan_out.py, with fewer forks."""
     source = pathlib.Path(os.environ.get("CORDON_SOURCE", pathlib.Path(__file__).parents[2]))

@@ -221,7 +221,7 @@ def test_limits_hold(place):
         one, two = python.fork(2)
         # What it has in common with the others it may write to: that is within the limit.
         assert one.execute("for i in range(0, len(data), 4096): data[i] = 2\nsum(data[::4096])").text == str(2 * 10240)
-        grown = two.execute("more = bytearray(130 << 20)\nfor i in range(0, len(more), 4096): more[i] = 1")
+        grown = two.execute("more = bytearray(130 << 20)\nfor i in range(0, len(more), 4096): more[i] = 1\nimport time; time.sleep(30)")
         assert grown.ended and "memory" in grown.reason, grown
         forked = one.execute("import os, time\nfor n in range(20):\n    if os.fork() == 0: time.sleep(600)")
         assert forked.error and forked.error.name == "BlockingIOError", forked

@@ -51,6 +51,7 @@ def how_many(me):
     return 100_000 if me.uid else 10_000
 
 
+@pytest.mark.once
 @pytest.mark.slow
 def test_many_names(me):
     desk, count = make_desk(me, "namespaces"), how_many(me)
