@@ -170,3 +170,29 @@ def wait_until(holds, seconds=20):
     while not holds():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.02)
+
+
+def error_of(message):
+    return message["error"]["code"]
+
+
+def conforms(value, schema, where="result"):
+    """The part of JSON Schema that the tools use."""
+    if "type" in schema:
+        kinds = {
+            "object": dict, "array": list, "string": str, "boolean": bool, "integer": int,
+            "number": (int, float), "null": type(None),
+        }  # fmt: skip
+        named = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+        assert any(isinstance(value, kinds[kind]) for kind in named), where
+    if "enum" in schema:
+        assert value in schema["enum"], where
+    if isinstance(value, dict):
+        for name in schema.get("required", ()):
+            assert name in value, f"{where}.{name}"
+        for name, item in value.items():
+            if name in schema.get("properties", {}):
+                conforms(item, schema["properties"][name], f"{where}.{name}")
+    if isinstance(value, list) and "items" in schema:
+        for item in value:
+            conforms(item, schema["items"], where)
