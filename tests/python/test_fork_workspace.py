@@ -102,6 +102,37 @@ open('hard', 'w').write('1'); os.link('hard', 'link2'); os.setxattr('a', 'user.m
     assert changed(which)["c"] == "renamed" and changed(which)["gone/x"] == changed(which)["new/old"] == "deleted"
 
 
+def test_what_a_fifo_hides_stays_hidden(python, project):
+    (project / "d").mkdir()
+    (project / "d" / "x").write_text("it goes")
+    assert python.execute("""
+import os, shutil, socket
+os.unlink('a'); os.mkfifo('a'); os.unlink('b'); shutil.rmtree('d'); os.mkfifo('d')
+socket.socket(socket.AF_UNIX).bind('b')
+""").ok
+    look = "[(name, os.lstat(name).st_mode) for name in sorted(os.listdir('.'))]"
+    with python.fork() as fork:
+        assert python.execute(look).text == fork.execute(look).text
+        assert changed(own(fork)) == changed("start") == {"a": "type", "b": "type", "d": "type", "d/x": "deleted"}
+
+
+def test_many_names_of_a_file(place, project):
+    """limits.disk counts inodes. Hard links and deleted names, which are names of one file too, are bounded elsewhere."""
+    for n in range(1100):
+        (project / f"old{n}").touch()
+    with Interpreter("python", fs_workspace=str(project), limits_disk="4M", name="start") as python:
+        assert python.execute("""
+import os
+for n in range(1100): os.unlink(f'old{n}')
+open('one', 'w').close(); open('/tmp/one', 'w').close()
+for n in range(1100): os.link('one', f'src/{n}'); os.link('/tmp/one', f'/tmp/{n}')
+""").ok
+        look = "len(os.listdir('.')), len(os.listdir('src')), len(os.listdir('/tmp')), os.stat('one').st_nlink"
+        with python.fork() as fork:
+            assert fork.execute(look).text == python.execute(look).text == "(4, 1101, 1101, 1101)"
+    subprocess.run([pycordon.command(), "run", "--from", "start", "--disk", "4M", "--", "true"], check=True)
+
+
 def test_files_and_directory_go_on(python, project):
     """Open files are opened again by their path, at their offset, in the branch."""
     assert python.execute("""

@@ -241,6 +241,10 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 	if (r == -ECANCELED)
 		return cordon_err(m->err, CORDON_E_SYSTEM, ECANCELED, "copying %s", from);
 	(void)cordon_err(m->err, r == -EACCES ? CORDON_E_PATH : CORDON_E_SYSTEM, -r,
+	if (copy->is_too_much)
+		return cordon_err(m->err, CORDON_E_SYSTEM, EDQUOT,
+				  "workspace %s contains more than may be copied",
+				  m->parent ? m->parent->meta.id : from);
 			 "cannot copy %s%s%s", from, copy->failed[0] ? "/" : "", copy->failed);
 	if (r == -EACCES)
 		(void)cordon_err_hint(m->err, "what you cannot read cannot be in a copy: make it "
@@ -256,7 +260,13 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 /* The content of the other workspace, or of the base if there is none. */
 static int copy_content(struct making *m, int to_fd, bool is_upper)
 {
-	struct tree_copy copy = { .is_upper = is_upper, .progress = report_progress, .arg = m };
+	struct tree_copy copy = {
+		.is_upper = is_upper,
+		.has_special = m->parent != NULL,
+		.room = m->create->room,
+		.progress = report_progress,
+		.arg = m,
+	};
 	int from_fd = m->parent ? ws_open_content(m->parent)
 				: fcntl(m->ws->base_fd, F_DUPFD_CLOEXEC, 0);
 	const char *from = m->parent ? m->parent->path : m->create->base;
@@ -266,9 +276,6 @@ static int copy_content(struct making *m, int to_fd, bool is_upper)
 		return cordon_err(m->err, CORDON_E_SYSTEM, m->parent ? -from_fd : errno, "%s",
 				  from);
 	r = tree_copy(from_fd, to_fd, &copy);
-	/* Of all of it, for those who count. */
-	if (r == 0 && report_progress(m, &copy))
-		r = -ECANCELED;
 	close(from_fd);
 	if (r < 0)
 		return copy_failed(m, from, &copy, r);

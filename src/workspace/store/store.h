@@ -75,8 +75,11 @@ struct ws_create {
 	const char *name;   /* NULL = none */
 	const char *parent; /* id or name of the workspace to begin as a copy of, or NULL */
 	struct cordon_workspace *locked_parent; /* or this one, which the caller has locked */
-	bool is_lazy;  /* a copy is not waited for until it is on the disk */
-	int mechanism; /* OVERLAY, or COPY (reflink is tried) */
+struct tree_room;
+
+	bool is_lazy;		      /* a copy is not waited for until it is on the disk */
+	int mechanism;		      /* OVERLAY, or COPY (reflink is tried) */
+	const struct tree_room *room; /* for a copy, NULL = as much as there is */
 	int (*progress)(void *arg, uint64_t files, uint64_t bytes); /* may be NULL */
 	void *arg;
 };
