@@ -255,6 +255,28 @@ def test_conflicts_are_those_of_the_parent(python, project):
     assert ((project / "a").read_text(), (project / "b").read_text()) == ("inside", "outside")
 
 
+def test_what_a_fork_remembers_may_be_old(python, project):
+    """Its memory has what its parent read, whatever the directory has when it first looks itself."""
+    assert python.execute("text = open('a').read()").ok
+    early = python.fork()
+    with python.fork() as middle:
+        assert middle.execute("1").ok
+        late = middle.fork()  # the memory is the same
+    (project / "a").write_text("outside")
+    (project / "b").write_text("outside")
+    for fork in (early, late):
+        with fork:
+            assert fork.execute("open('a', 'w').write(text + 'fork')").ok
+        got = fork.sandbox.workspace.commit()
+        assert (got.conflicts, got.applied) == (1, 0) and (project / "a").read_text() == "outside"
+    # What a commit changes is none, and a run that begins later has no such memory.
+    with fork.sandbox.workspace as workspace:
+        assert workspace.commit(conflicts="theirs").applied == 1
+    with pycordon.Sandbox(fs_workspace=str(project), name="later") as box:
+        assert box.run("echo later >b").ok
+        assert box.workspace.commit().applied == 1 and (project / "b").read_text() == "later\n"
+
+
 def test_hidden_names_are_no_changes(place, project):
     """What hides them is made in the workspace, and is not part of a branch."""
     (project / "key").write_text("secret")

@@ -382,6 +382,15 @@ static int stamp_apart(int lock_fd, struct timespec *ret)
 }
 
 static int set_times(struct making *m)
+/* A memory that goes on in a branch is that of the run which has the parent, or which had it
+ * before. */
+static struct timespec since_of(const struct ws_meta *parent)
+{
+	if (parent->since.tv_sec != 0 || !parent->is_dirty)
+		return parent->since;
+	return parent->run_started;
+}
+
 {
 	struct ws_meta *meta = &m->ws->meta;
 	int r = 0;
@@ -405,6 +414,8 @@ static int set_times(struct making *m)
 	meta->is_dirty = m->parent->meta.is_dirty;
 	meta->run_started = m->parent->meta.run_started;
 	return 0;
+	if (m->create->locked_parent)
+		meta->since = since_of(&m->parent->meta);
 }
 
 /* --- making one ---------------------------------------------------------------------------------

@@ -273,6 +273,17 @@ bool ws_is_overlay(const struct cordon_workspace *ws)
 	return ws->meta.mechanism == CORDON_MECHANISM_OVERLAY;
 }
 
+int ws_end_since(struct cordon_workspace *ws, struct cordon_error *err)
+{
+	int r = 0;
+
+	if (ws->meta.since.tv_sec != 0) {
+		ws->meta.since = (struct timespec){ 0 };
+		r = meta_write(ws->dir_fd, &ws->meta, true);
+	}
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "%s", ws->path) : 0;
+}
+
 int ws_open_content(const struct cordon_workspace *ws)
 {
 	const char *name = ws_is_overlay(ws) ? "upper" : "tree";
@@ -301,3 +312,11 @@ struct timespec ws_copy_begun(const struct cordon_workspace *ws)
 	close(fd);
 	return begun;
 }
+struct timespec ws_seen(const struct cordon_workspace *ws)
+{
+	const struct ws_meta *m = &ws->meta;
+	bool is_earlier = m->since.tv_sec != 0 && ws_is_before(&m->since, &m->run_started);
+
+	return is_earlier ? m->since : m->run_started;
+}
+

@@ -51,6 +51,12 @@ struct ws_meta {
 	/* A run has begun and is not settled yet (record.h). */
 	bool is_dirty;
 	struct timespec run_started; /* of the last run */
+	/*
+	 * Of a branch, until something of it is committed: when the run began whose memory goes on
+	 * in it. What changed in the base since then may be unknown to that memory, even if a later
+	 * run could see it. 0 = none.
+	 */
+	struct timespec since;
 	/* Usage of an overlay at the end of it, as limits.disk counts it; WS_USAGE_UNKNOWN = count
 	 * again. */
 	uint64_t usage_bytes, usage_inodes;
@@ -118,6 +124,9 @@ int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err);
 
 /* store_file.c: small files in a workspace's directory. */
 
+/* No run goes on with an older memory any more (struct ws_meta, since). Locked. */
+int ws_end_since(struct cordon_workspace *ws, struct cordon_error *err);
+
 /* Appends what is in @name to @sb: 0, -EFBIG if that is more than @sb may hold, or -errno. */
 int store_file_read(int dir_fd, const char *name, struct strbuf *sb);
 /* Replaces @name in one step. The workspace is locked. 0 or -errno. */
@@ -129,6 +138,8 @@ bool ws_is_overlay(const struct cordon_workspace *ws);
 bool ws_has_journal(int dir_fd);
 /* When the copy was begun: what the base shows as changed since then may not be in it. */
 struct timespec ws_copy_begun(const struct cordon_workspace *ws);
+/* What the base shows as changed since then may be unknown to what ran in an overlay. */
+struct timespec ws_seen(const struct cordon_workspace *ws);
 
 /* Valid names: 1 to 64 of [A-Za-z0-9._-], not beginning with "." or "-", and not like an id. */
 bool ws_is_name(const char *name);
