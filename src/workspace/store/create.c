@@ -175,7 +175,8 @@ static int make_directory(struct making *m)
 	if (ws->lock_fd < 0)
 		return -errno;
 	r = lock_take(ws->lock_fd);
-	ws->is_locked = r == 0;
+	if (r == 0)
+		ws_is_ours(ws);
 	return r;
 }
 
@@ -240,11 +241,11 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 {
 	if (r == -ECANCELED)
 		return cordon_err(m->err, CORDON_E_SYSTEM, ECANCELED, "copying %s", from);
-	(void)cordon_err(m->err, r == -EACCES ? CORDON_E_PATH : CORDON_E_SYSTEM, -r,
 	if (copy->is_too_much)
 		return cordon_err(m->err, CORDON_E_SYSTEM, EDQUOT,
 				  "workspace %s contains more than may be copied",
 				  m->parent ? m->parent->meta.id : from);
+	(void)cordon_err(m->err, r == -EACCES ? CORDON_E_PATH : CORDON_E_SYSTEM, -r,
 			 "cannot copy %s%s%s", from, copy->failed[0] ? "/" : "", copy->failed);
 	if (r == -EACCES)
 		(void)cordon_err_hint(m->err, "what you cannot read cannot be in a copy: make it "
@@ -381,7 +382,6 @@ static int stamp_apart(int lock_fd, struct timespec *ret)
 	return r;
 }
 
-static int set_times(struct making *m)
 /* A memory that goes on in a branch is that of the run which has the parent, or which had it
  * before. */
 static struct timespec since_of(const struct ws_meta *parent)
@@ -391,6 +391,7 @@ static struct timespec since_of(const struct ws_meta *parent)
 	return parent->run_started;
 }
 
+static int set_times(struct making *m)
 {
 	struct ws_meta *meta = &m->ws->meta;
 	int r = 0;
@@ -413,9 +414,9 @@ static struct timespec since_of(const struct ws_meta *parent)
 		meta->created = (struct timespec){ 0 };
 	meta->is_dirty = m->parent->meta.is_dirty;
 	meta->run_started = m->parent->meta.run_started;
-	return 0;
 	if (m->create->locked_parent)
 		meta->since = since_of(&m->parent->meta);
+	return 0;
 }
 
 /* --- making one ---------------------------------------------------------------------------------

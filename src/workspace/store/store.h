@@ -70,8 +70,12 @@ struct cordon_workspace {
 	int dir_fd;  /* its directory */
 	int lock_fd; /* of the lock file; locked or not */
 	bool is_locked;
+	pid_t locked_by; /* the process: a forked child closes only its copy */
+	bool is_lent;	 /* an init has the lock, too, and keeps it as long as it lives */
 	int base_fd; /* O_PATH | O_DIRECTORY, -1 if the base is gone or another (ws_open_base) */
 };
+
+struct tree_room;
 
 struct ws_create {
 	const char *state_dir; /* NULL: environment */
@@ -81,8 +85,6 @@ struct ws_create {
 	const char *name;   /* NULL = none */
 	const char *parent; /* id or name of the workspace to begin as a copy of, or NULL */
 	struct cordon_workspace *locked_parent; /* or this one, which the caller has locked */
-struct tree_room;
-
 	bool is_lazy;		      /* a copy is not waited for until it is on the disk */
 	int mechanism;		      /* OVERLAY, or COPY (reflink is tried) */
 	const struct tree_room *room; /* for a copy, NULL = as much as there is */
@@ -109,7 +111,7 @@ int ws_open_named(const char *state_dir, const char *name, struct cordon_workspa
 		  struct cordon_error *err);
 
 /* Exclusive, without waiting: CORDON_E_STATE "is in use by another run". Reads again what may have
- * changed since it was opened. The lock lives as long as any copy of lock_fd, in any process. */
+ * changed since it was opened. */
 int ws_lock(struct cordon_workspace *ws, struct cordon_error *err);
 void ws_unlock(struct cordon_workspace *ws);
 
@@ -122,10 +124,10 @@ int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err);
 /* A run begins (locked): counts it, stamps it, marks it unsettled. Quickly. */
 int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err);
 
-/* store_file.c: small files in a workspace's directory. */
-
 /* No run goes on with an older memory any more (struct ws_meta, since). Locked. */
 int ws_end_since(struct cordon_workspace *ws, struct cordon_error *err);
+
+/* store_file.c: small files in a workspace's directory. */
 
 /* Appends what is in @name to @sb: 0, -EFBIG if that is more than @sb may hold, or -errno. */
 int store_file_read(int dir_fd, const char *name, struct strbuf *sb);
@@ -136,10 +138,10 @@ int store_file_replace(int dir_fd, const char *name, const struct strbuf *sb, bo
 int ws_open_content(const struct cordon_workspace *ws);
 bool ws_is_overlay(const struct cordon_workspace *ws);
 bool ws_has_journal(int dir_fd);
-/* When the copy was begun: what the base shows as changed since then may not be in it. */
-struct timespec ws_copy_begun(const struct cordon_workspace *ws);
 /* What the base shows as changed since then may be unknown to what ran in an overlay. */
 struct timespec ws_seen(const struct cordon_workspace *ws);
+/* When the copy was begun: what the base shows as changed since then may not be in it. */
+struct timespec ws_copy_begun(const struct cordon_workspace *ws);
 
 /* Valid names: 1 to 64 of [A-Za-z0-9._-], not beginning with "." or "-", and not like an id. */
 bool ws_is_name(const char *name);
