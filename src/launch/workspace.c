@@ -524,6 +524,11 @@ static int settle(struct cordon_run *run, struct cordon_error *err)
 	return 0;
 }
 
+const char *cordon_run_workspace(const struct cordon_run *run)
+{
+	return run->workspace.info.id;
+}
+
 void workspace_end(struct cordon_run *run, bool has_run)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;

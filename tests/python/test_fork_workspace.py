@@ -118,19 +118,19 @@ socket.socket(socket.AF_UNIX).bind('b')
 
 def test_many_names_of_a_file(place, project):
     """limits.disk counts inodes. Hard links and deleted names, which are names of one file too, are bounded elsewhere."""
-    for n in range(1100):
+    for n in range(4200):
         (project / f"old{n}").touch()
-    with Interpreter("python", fs_workspace=str(project), limits_disk="4M", name="start") as python:
+    with Interpreter("python", fs_workspace=str(project), limits_disk="16M", name="start") as python:
         assert python.execute("""
 import os
-for n in range(1100): os.unlink(f'old{n}')
+for n in range(4200): os.unlink(f'old{n}')
 open('one', 'w').close(); open('/tmp/one', 'w').close()
-for n in range(1100): os.link('one', f'src/{n}'); os.link('/tmp/one', f'/tmp/{n}')
+for n in range(4200): os.link('one', f'src/{n}'); os.link('/tmp/one', f'/tmp/{n}')
 """).ok
         look = "len(os.listdir('.')), len(os.listdir('src')), len(os.listdir('/tmp')), os.stat('one').st_nlink"
         with python.fork() as fork:
-            assert fork.execute(look).text == python.execute(look).text == "(4, 1101, 1101, 1101)"
-    subprocess.run([pycordon.command(), "run", "--from", "start", "--disk", "4M", "--", "true"], check=True)
+            assert fork.execute(look).text == python.execute(look).text == "(4, 4201, 4201, 4201)"
+    subprocess.run([pycordon.command(), "run", "--from", "start", "--disk", "16M", "--", "true"], check=True)
 
 
 def test_files_and_directory_go_on(python, project):
@@ -213,6 +213,22 @@ def test_restart_finds_the_files(python):
         assert fork.execute("open('a').read()").text == "'mine and yours'"
         which = own(fork)
     assert fork.sandbox.workspace.id == which
+
+
+def test_a_workspace_without_a_name_is_found_again(place, project):
+    """An interpreter that is ended gives no result that would name it."""
+    with Interpreter("python", fs_workspace=str(project)) as python:
+        assert python.execute("open('a', 'w').write('mine')").ok
+        assert changed(own(python)) == {"a": "modified"}
+        python.restart()
+        assert python.execute("open('a').read()").text == "'mine'"
+        assert python.execute("while True: pass", timeout=0.2).timed_out
+        assert python.execute("open('a').read()").text == "'mine'"
+    assert ids() == {own(python)} and python.sandbox.workspace.commit().ok
+    assert (project / "a").read_text() == "mine"
+    with Interpreter("python", fs_workspace=str(project)) as looked:
+        assert looked.execute("open('a').read()").text == "'mine'"
+    assert looked.sandbox.workspace is None
 
 
 def test_in_a_sandbox_that_has_a_workspace(place, project):
