@@ -353,6 +353,10 @@ const struct cordon_result *cordon_run_result(const struct cordon_run *run);
 /** Ends the run if it is not over, and frees it. NULL is fine. */
 void cordon_run_free(struct cordon_run *run);
 
+/** Id of the workspace that @run has, or had; valid as long as @run. NULL: none. Any thread may
+ * ask. */
+const char *cordon_run_workspace(const struct cordon_run *run);
+
 /** cordon_workspace_branch() of the workspace that @run has at this moment; the run goes on. What
  * it changes meanwhile is copied or not: for a copy of one moment the command must be at rest, and
  * only the caller can know. CORDON_E_STATE: it has none, or is over. */

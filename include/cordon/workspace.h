@@ -149,8 +149,10 @@ int cordon_workspace_to_json(struct cordon_workspace *ws, int pretty, char **ret
 
 /** Makes a workspace without a name that begins as a copy of @ws, over the same directory; from
  * then on the two are independent. Nothing is waited for until it is on the disk. More than
- * @max_bytes of content or @max_files entries is an error; 0 = no bound. Fails if a run or a commit
- * has @ws. Close *ret with cordon_workspace_close(); until then nobody else can use it. */
+ * @max_bytes of content or @max_files entries (further names of a file are none, up to 16 for each)
+ * is an error; 0 = no bound. Fails if a run or a commit has @ws. What changed in the directory
+ * since the run began that has @ws, or whose branch @ws is, is a conflict for all runs of the new
+ * one. Close *ret with cordon_workspace_close(); until then nobody else can use it. */
 int cordon_workspace_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_files,
 			    struct cordon_workspace **ret, struct cordon_error *err);
 

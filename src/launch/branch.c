@@ -4,7 +4,8 @@
  *
  * The run has the workspace's lock, and it stays locked: a commit or another run cannot come
  * between. For the branch it is as if this run had been killed at this moment: who opens it next
- * settles it, with what the base was when this run began.
+ * settles it, with what the base was when this run began. So do its own runs, which may go on with
+ * what this one has read.
  */
 #include "base/err.h"
 #include "launch/launch.h"
@@ -16,6 +17,7 @@ int cordon_run_branch(struct cordon_run *run, uint64_t max_bytes, uint64_t max_f
 {
 	int r;
 
+	*ret = NULL;
 	if (!run->workspace.ws) {
 		cordon_err(err, CORDON_E_STATE, 0, "the run has no workspace, or is over");
 		return -CORDON_E_STATE;

@@ -16,27 +16,12 @@
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 
-/* Both parts together. */
-struct room {
-	uint64_t bytes, files; /* left */
-};
-
-static bool is_too_much(const struct room *room, const struct tree_copy *copy)
-{
-	return copy->bytes > room->bytes || copy->files > room->files;
-}
-
-static int look(void *arg, const struct tree_copy *copy)
-{
-	return is_too_much(arg, copy);
-}
-
 static int failed(const char *from, const char *part, const struct tree_copy *copy, int error,
 		  struct cordon_error *err)
 {
 	int r;
 
-	if (error == ECANCELED)
+	if (copy->is_too_much)
 		return cordon_err(err, CORDON_E_SYSTEM, EDQUOT,
 				  "'%s' contains more than may be copied", from);
 	r = cordon_err(err, error == EACCES ? CORDON_E_PATH : CORDON_E_SYSTEM, error,
@@ -49,9 +34,9 @@ static int failed(const char *from, const char *part, const struct tree_copy *co
 
 /* Runs of root's have another id, which the copy gets, too. */
 static int copy_part(const char *from, int from_dir, int to_dir, const char *part,
-		     struct room *room, struct cordon_error *err)
+		     struct tree_room *room, struct cordon_error *err)
 {
-	struct tree_copy copy = { .progress = look, .arg = room };
+	struct tree_copy copy = { .room = room };
 	int from_fd = openat(from_dir, part, DIR_FLAGS), to_fd = -1, r = 0;
 	struct stat st = { .st_uid = 0 };
 
@@ -69,10 +54,9 @@ static int copy_part(const char *from, int from_dir, int to_dir, const char *par
 		copy.gid = st.st_gid;
 		r = tree_copy(from_fd, to_fd, &copy);
 	}
-	if (r == 0 && is_too_much(room, &copy))
-		r = -ECANCELED;
+	/* What is left for the next part. */
 	room->bytes -= copy.bytes < room->bytes ? copy.bytes : room->bytes;
-	room->files -= copy.files < room->files ? copy.files : room->files;
+	room->entries -= copy.entries < room->entries ? copy.entries : room->entries;
 	if (to_fd >= 0)
 		close(to_fd);
 	if (from_fd >= 0)
@@ -83,8 +67,8 @@ static int copy_part(const char *from, int from_dir, int to_dir, const char *par
 int cordon_private_copy(const char *from, const char *to, uint64_t max_bytes, uint64_t max_files,
 			struct cordon_error *err)
 {
-	struct room room = { max_bytes ? max_bytes : UINT64_MAX,
-			     max_files ? max_files : UINT64_MAX };
+	struct tree_room room = { max_bytes ? max_bytes : UINT64_MAX,
+				  max_files ? max_files : UINT64_MAX };
 	int from_fd = -1, to_fd = -1, r;
 
 	if (!from || !to)

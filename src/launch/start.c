@@ -343,7 +343,7 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	if (run->options.orphans == CORDON_ORPHANS_KEEP)
 		flags |= DELIVER_KEEP_ORPHANS;
 	return spawn_deliver(run->launcher, &run->spawned, run->plan, &order, guest_fds,
-			     &run->gateway, workspace_lock_fd(run), run->options.image_fd,
+			     &run->gateway, workspace_lend_lock(run), run->options.image_fd,
 			     run->channel_guest_fd, flags, err);
 }
 

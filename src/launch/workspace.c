@@ -401,9 +401,14 @@ const struct plan_workspace *workspace_plan(const struct cordon_run *run)
 	return run->workspace.ws ? &run->workspace.plan : NULL;
 }
 
-int workspace_lock_fd(const struct cordon_run *run)
+int workspace_lend_lock(const struct cordon_run *run)
 {
-	return run->workspace.ws ? run->workspace.ws->lock_fd : -1;
+	struct cordon_workspace *ws = run->workspace.ws;
+
+	if (!ws)
+		return -1;
+	ws->is_lent = true;
+	return ws->lock_fd;
 }
 
 /* Init cannot count what lies in directories that the command has locked. We can, before the run.
@@ -519,6 +524,11 @@ static int settle(struct cordon_run *run, struct cordon_error *err)
 	return 0;
 }
 
+const char *cordon_run_workspace(const struct cordon_run *run)
+{
+	return run->workspace.info.id;
+}
+
 void workspace_end(struct cordon_run *run, bool has_run)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
@@ -528,6 +538,9 @@ void workspace_end(struct cordon_run *run, bool has_run)
 
 	if (!ws)
 		return;
+	/* Init has closed it before it said that the tree is gone. */
+	if (run->reported || run->init_gone)
+		ws->is_lent = false;
 	if (!has_run && rw->info.is_new) {
 		discard(rw);
 	} else {

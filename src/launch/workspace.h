@@ -33,7 +33,7 @@ int workspace_pretend(const struct cordon_policy *policy, const struct cordon_ru
 /* The plan's view of it; NULL = there is none. */
 const struct plan_workspace *workspace_plan(const struct cordon_run *run);
 /* Init's lock; -1 = there is none. */
-int workspace_lock_fd(const struct cordon_run *run);
+int workspace_lend_lock(const struct cordon_run *run);
 /* Its usage before the run, for init's count of limits.disk. */
 void workspace_usage(const struct cordon_run *run, struct control_limits *ret);
 /* Takes mount points that init made for denied names out of @ws: the run's own, or a copy of it. */

@@ -262,6 +262,23 @@ def test_what_servers_keep_is_apart(me):
     assert done.returncode == 0 and (me.work / "kept" / names[1] / "tmp" / "x").exists()
 
 
+def test_servers_that_would_share_what_they_keep(me):
+    """Nothing but their names tells them apart, and the directory of all is nobody's."""
+    one = {"command": "x"}
+    for config in (
+        {"mcpServers": {"a": one}, "servers": {"a": one}},
+        {"x": {"p": {"mcpServers": {"a": one}}}, "y": {"p": {"mcpServers": {"a": one}}}},
+    ):
+        for option in ("--private", "--receipt"):
+            status, said, got = wrap_config(me, config, option, "kept")
+            assert status == 125 and "two servers are called 'a'" in said and got == config
+        status, said, got = wrap_config(me, config)
+        assert status == 0 and got != config, said
+    status, said, got = wrap_config(me, {"mcpServers": {"": one, "b": one}}, "--private", "kept")
+    kept = [word for server in got["mcpServers"].values() for word in server["args"] if word.startswith("--private=")]
+    assert status == 0 and kept == [f"--private={me.work}/kept/{name}" for name in ("%", "b")]
+
+
 def wrap_config(me, config, *more):
     path = me.write(me.work / "c.json", json.dumps(config))
     done = me.outside([me.cordon, "mcp", "--wrap-config", path, "-y", *more])

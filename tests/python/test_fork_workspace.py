@@ -102,6 +102,37 @@ open('hard', 'w').write('1'); os.link('hard', 'link2'); os.setxattr('a', 'user.m
     assert changed(which)["c"] == "renamed" and changed(which)["gone/x"] == changed(which)["new/old"] == "deleted"
 
 
+def test_what_a_fifo_hides_stays_hidden(python, project):
+    (project / "d").mkdir()
+    (project / "d" / "x").write_text("it goes")
+    assert python.execute("""
+import os, shutil, socket
+os.unlink('a'); os.mkfifo('a'); os.unlink('b'); shutil.rmtree('d'); os.mkfifo('d')
+socket.socket(socket.AF_UNIX).bind('b')
+""").ok
+    look = "[(name, os.lstat(name).st_mode) for name in sorted(os.listdir('.'))]"
+    with python.fork() as fork:
+        assert python.execute(look).text == fork.execute(look).text
+        assert changed(own(fork)) == changed("start") == {"a": "type", "b": "type", "d": "type", "d/x": "deleted"}
+
+
+def test_many_names_of_a_file(place, project):
+    """limits.disk counts inodes. Hard links and deleted names, which are names of one file too, are bounded elsewhere."""
+    for n in range(4200):
+        (project / f"old{n}").touch()
+    with Interpreter("python", fs_workspace=str(project), limits_disk="16M", name="start") as python:
+        assert python.execute("""
+import os
+for n in range(4200): os.unlink(f'old{n}')
+open('one', 'w').close(); open('/tmp/one', 'w').close()
+for n in range(4200): os.link('one', f'src/{n}'); os.link('/tmp/one', f'/tmp/{n}')
+""").ok
+        look = "len(os.listdir('.')), len(os.listdir('src')), len(os.listdir('/tmp')), os.stat('one').st_nlink"
+        with python.fork() as fork:
+            assert fork.execute(look).text == python.execute(look).text == "(4, 4201, 4201, 4201)"
+    subprocess.run([pycordon.command(), "run", "--from", "start", "--disk", "16M", "--", "true"], check=True)
+
+
 def test_files_and_directory_go_on(python, project):
     """Open files are opened again by their path, at their offset, in the branch."""
     assert python.execute("""
@@ -184,6 +215,22 @@ def test_restart_finds_the_files(python):
     assert fork.sandbox.workspace.id == which
 
 
+def test_a_workspace_without_a_name_is_found_again(place, project):
+    """An interpreter that is ended gives no result that would name it."""
+    with Interpreter("python", fs_workspace=str(project)) as python:
+        assert python.execute("open('a', 'w').write('mine')").ok
+        assert changed(own(python)) == {"a": "modified"}
+        python.restart()
+        assert python.execute("open('a').read()").text == "'mine'"
+        assert python.execute("while True: pass", timeout=0.2).timed_out
+        assert python.execute("open('a').read()").text == "'mine'"
+    assert ids() == {own(python)} and python.sandbox.workspace.commit().ok
+    assert (project / "a").read_text() == "mine"
+    with Interpreter("python", fs_workspace=str(project)) as looked:
+        assert looked.execute("open('a').read()").text == "'mine'"
+    assert looked.sandbox.workspace is None
+
+
 def test_in_a_sandbox_that_has_a_workspace(place, project):
     with pycordon.Sandbox(fs_workspace=str(project)) as box:
         assert box.run("echo run > made").ok
@@ -222,6 +269,28 @@ def test_conflicts_are_those_of_the_parent(python, project):
     assert got.conflicts == 1 and got.applied == 0 and (project / "a").read_text() == "outside"
     assert workspace.commit(conflicts="theirs").applied == 2
     assert ((project / "a").read_text(), (project / "b").read_text()) == ("inside", "outside")
+
+
+def test_what_a_fork_remembers_may_be_old(python, project):
+    """Its memory has what its parent read, whatever the directory has when it first looks itself."""
+    assert python.execute("text = open('a').read()").ok
+    early = python.fork()
+    with python.fork() as middle:
+        assert middle.execute("1").ok
+        late = middle.fork()  # the memory is the same
+    (project / "a").write_text("outside")
+    (project / "b").write_text("outside")
+    for fork in (early, late):
+        with fork:
+            assert fork.execute("open('a', 'w').write(text + 'fork')").ok
+        got = fork.sandbox.workspace.commit()
+        assert (got.conflicts, got.applied) == (1, 0) and (project / "a").read_text() == "outside"
+    # What a commit changes is none, and a run that begins later has no such memory.
+    with fork.sandbox.workspace as workspace:
+        assert workspace.commit(conflicts="theirs").applied == 1
+    with pycordon.Sandbox(fs_workspace=str(project), name="later") as box:
+        assert box.run("echo later >b").ok
+        assert box.workspace.commit().applied == 1 and (project / "b").read_text() == "later\n"
 
 
 def test_hidden_names_are_no_changes(place, project):

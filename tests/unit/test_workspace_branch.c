@@ -3,6 +3,7 @@
 #include <dirent.h>
 
 #include "test_workspace_store_lib.h"
+#include "workspace/tree/compare.h"
 
 static uint64_t count_all(void)
 {
@@ -95,6 +96,37 @@ static void test_of_a_free_one(void)
 	tmp_drop();
 }
 
+/* What ran in @one may go on in its branches with what it has read. */
+static void test_memory_goes_on(void)
+{
+	struct cordon_workspace *one, *two, *again, *three;
+	struct timespec since, seen;
+
+	fx_make();
+	one = make_full(CORDON_MECHANISM_OVERLAY);
+	REQUIRE(one);
+	CHECK_INT(ws_begin_run(one, &err), 0);
+	since = one->meta.run_started;
+	CHECK_INT(ws_branch(one, 0, 0, &two, &err), 0);
+	CHECK_INT(ws_begin_run(two, &err), 0);
+	CHECK(ws_is_before(&since, &two->meta.run_started));
+	CHECK_INT(ws_open(state, two->meta.id, &again, &err), 0);
+	cordon_workspace_close(two);
+	seen = ws_seen(again);
+	CHECK(ws_is_same_time(&seen, &since));
+	CHECK_INT(cordon_workspace_branch(again, 0, 0, &three, &err), 0);
+	CHECK(ws_is_same_time(&three->meta.since, &since));
+	cordon_workspace_close(three);
+	/* A commit makes the base younger. */
+	CHECK_INT(ws_lock(again, &err), 0);
+	CHECK_INT(ws_end_since(again, &err), 0);
+	seen = ws_seen(again);
+	CHECK(ws_is_before(&since, &seen));
+	cordon_workspace_close(again);
+	cordon_workspace_close(one);
+	tmp_drop();
+}
+
 static void bounds(int mechanism)
 {
 	struct cordon_workspace *one, *two;
@@ -127,4 +159,4 @@ static void test_bounds(void)
 	bounds(CORDON_MECHANISM_COPY);
 }
 
-TAP_MAIN(test_of_a_run, test_of_a_free_one, test_bounds)
+TAP_MAIN(test_of_a_run, test_of_a_free_one, test_memory_goes_on, test_bounds)

@@ -293,33 +293,78 @@ static void test_state_environment(void)
 /* --- the lock -----------------------------------------------------------------------------------
  */
 
-/* It lives as long as a copy of the descriptor, in whatever process. */
-static void test_lock_inherited(void)
+/* A process that has a copy of all descriptors, until *ret_fd is closed. It closes @ws. */
+static pid_t start_heir(struct cordon_workspace *ws, int *ret_fd)
 {
-	struct cordon_workspace *ws, *other;
-	int pipes[2], status;
-	char c, *id;
+	int pipes[2];
 	pid_t pid;
+	char c;
 
-	fx_make();
-	ws = make_one(NULL, CORDON_MECHANISM_OVERLAY);
-	REQUIRE(ws && pipe(pipes) == 0);
-	id = strdup(ws->meta.id);
+	if (pipe(pipes) < 0)
+		abort();
 	pid = fork();
-	if (pid == 0) { /* init: has the descriptor until it is told to end */
+	if (pid == 0) {
 		close(pipes[1]);
+		cordon_workspace_close(ws);
 		while (read(pipes[0], &c, 1) > 0)
 			;
 		_exit(0);
 	}
 	close(pipes[0]);
+	*ret_fd = pipes[1];
+	return pid;
+}
+
+/* What other threads start has a copy of the descriptor for a moment, and what is forked has its
+ * own: neither keeps the lock, nor frees it. */
+static void test_lock_copied(void)
+{
+	struct cordon_workspace *ws, *other;
+	int fd, fd2, status;
+	pid_t pid, pid2;
+
+	fx_make();
+	ws = make_one(NULL, CORDON_MECHANISM_OVERLAY);
+	REQUIRE(ws);
+	CHECK_INT(ws_open(state, ws->meta.id, &other, &err), 0);
+	pid = start_heir(other, &fd); /* has a copy of the lock, as it does not know of it */
+	pid2 = start_heir(ws, &fd2);
+	close(fd2);
+	CHECK_INT(waitpid(pid2, &status, 0), pid2);
+	CHECK_INT(ws_lock(other, &err), -CORDON_E_STATE);
+	ws_unlock(ws);
+	CHECK_INT(ws_lock(other, &err), 0);
+	ws_unlock(other);
+	CHECK_INT(ws_lock(ws, &err), 0);
+	cordon_workspace_close(ws);
+	CHECK_INT(ws_lock(other, &err), 0);
+	cordon_workspace_close(other);
+	close(fd);
+	CHECK_INT(waitpid(pid, &status, 0), pid);
+	tmp_drop();
+}
+
+/* An init's lives as long as its copy of the descriptor. */
+static void test_lock_inherited(void)
+{
+	struct cordon_workspace *ws, *other;
+	int fd, status;
+	pid_t pid;
+	char *id;
+
+	fx_make();
+	ws = make_one(NULL, CORDON_MECHANISM_OVERLAY);
+	REQUIRE(ws);
+	id = strdup(ws->meta.id);
+	pid = start_heir(NULL, &fd);
+	ws->is_lent = true;
 	CHECK_INT(ws_open(state, id, &other, &err), 0);
 	CHECK_INT(other->info.in_use, 1);
 	ws_unlock(ws);
 	CHECK_INT(ws_lock(ws, &err), -CORDON_E_STATE);
 	cordon_workspace_close(ws);
 	CHECK_INT(ws_lock(other, &err), -CORDON_E_STATE);
-	close(pipes[1]);
+	close(fd);
 	CHECK_INT(waitpid(pid, &status, 0), pid);
 	CHECK_INT(ws_lock(other, &err), 0);
 	ws_unlock(other);
@@ -455,5 +500,5 @@ static void test_list(void)
 }
 
 TAP_MAIN(test_create, test_open, test_base_bytes, test_names, test_create_refused, test_hints,
-	 test_state_unsafe, test_state_environment, test_lock_inherited, test_lock_reads,
-	 test_damaged, test_list)
+	 test_state_unsafe, test_state_environment, test_lock_copied, test_lock_inherited,
+	 test_lock_reads, test_damaged, test_list)

@@ -581,6 +581,80 @@ static void test_copy_links(void)
 	tmp_drop();
 }
 
+/* In an upper directory what they took the place of would show again. */
+static void test_copy_special(void)
+{
+	static const struct timespec old[2] = { { 1000000001, 5 }, { 1000000002, 123456789 } };
+	struct tree_copy copy = { .is_upper = true, .has_special = true };
+	struct stat a, b;
+
+	tmp_make();
+	put_dir(tmp_fd, "tree", 0755);
+	put_dir(tmp_fd, "tree/d", 0755);
+	CHECK_INT(mkfifoat(tmp_fd, "tree/fifo", 0600), 0);
+	CHECK_INT(fchmodat(tmp_fd, "tree/fifo", 0666, 0), 0); /* whatever the umask is */
+	CHECK_INT(utimensat(tmp_fd, "tree/fifo", old, 0), 0);
+	CHECK_INT(mknodat(tmp_fd, "tree/d/socket", S_IFSOCK | 0600, 0), 0);
+	CHECK_INT(mknodat(tmp_fd, "tree/gone", S_IFCHR, makedev(0, 0)), 0);
+	CHECK_INT(linkat(tmp_fd, "tree/gone", tmp_fd, "tree/d/gone", 0), 0);
+	CHECK_INT(copy_tree(&copy), 0);
+	CHECK_INT(fstatat(tmp_fd, "copy/fifo", &a, 0), 0);
+	CHECK(S_ISFIFO(a.st_mode));
+	check_same_times("tree/fifo", "copy/fifo");
+	CHECK_INT(fstatat(tmp_fd, "copy/d/socket", &a, 0), 0);
+	CHECK(S_ISSOCK(a.st_mode));
+	check_same_times("tree/d/socket", "copy/d/socket");
+	/* Whiteouts are names of one file, as the kernel makes them. */
+	CHECK_INT(fstatat(tmp_fd, "copy/gone", &a, 0), 0);
+	CHECK_INT(fstatat(tmp_fd, "copy/d/gone", &b, 0), 0);
+	CHECK(S_ISCHR(a.st_mode) && a.st_rdev == 0);
+	CHECK(a.st_ino == b.st_ino);
+	CHECK_INT(a.st_nlink, 2);
+	CHECK_INT(copy.files, 5);
+	CHECK_INT(copy.entries, 4);
+	tmp_drop();
+}
+
+static int copy_with(uint64_t bytes, uint64_t entries)
+{
+	const struct tree_room room = { bytes, entries };
+	struct tree_copy copy = { .room = &room };
+	int r = copy_tree(&copy);
+
+	CHECK(copy.is_too_much == (r == -EDQUOT));
+	CHECK_INT(tree_remove(tmp_fd, "copy"), 0);
+	return r;
+}
+
+static void test_copy_room(void)
+{
+	tmp_make_in_memory();
+	put_dir(tmp_fd, "tree", 0755);
+	put_text(tmp_fd, "tree/a", "12345", 0644);
+	put_text(tmp_fd, "tree/b", "67890", 0644);
+	CHECK_INT(copy_with(10, 2), 0);
+	CHECK_INT(copy_with(9, 2), -EDQUOT);
+	CHECK_INT(copy_with(10, 1), -EDQUOT);
+	/* Further names take no inode, and have a bound of their own. */
+	for (int i = 0; i < 45; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "tree/b%d", i);
+		CHECK_INT(linkat(tmp_fd, "tree/b", tmp_fd, name, 0), 0);
+		if (i == 20)
+			CHECK_INT(copy_with(10, 2), 0);
+	}
+	CHECK_INT(copy_with(10, 2), 0);
+	for (int i = 0; i < 10; i++) {
+		char name[32];
+
+		snprintf(name, sizeof(name), "tree/c%d", i);
+		CHECK_INT(linkat(tmp_fd, "tree/b", tmp_fd, name, 0), 0);
+	}
+	CHECK_INT(copy_with(10, 2), -EDQUOT);
+	tmp_drop();
+}
+
 static int stop_soon(void *arg, const struct tree_copy *copy)
 {
 	int *calls = arg;
@@ -657,4 +731,5 @@ static void test_copy_swapped(void)
 TAP_MAIN(test_remove_hostile, test_remove_simple, test_remove_deep, test_remove_wide,
 	 test_remove_partly, test_remove_swapped, test_copy, test_copy_attributes, test_copy_sparse,
 	 test_copy_tmpfs, test_copy_mounted, test_copy_unreadable, test_copy_deep, test_copy_links,
-	 test_copy_cancelled, test_copy_setid_of_others, test_copy_swapped)
+	 test_copy_special, test_copy_room, test_copy_cancelled, test_copy_setid_of_others,
+	 test_copy_swapped)

@@ -156,6 +156,9 @@ class Run:
     def branch(self, max_bytes: int, max_files: int, /) -> str:
         """Id of a new workspace that begins as a copy of this run's. 0: no bound."""
 
+    def workspace(self) -> Optional[str]:
+        """Id of the workspace that it has, or had."""
+
     def published(self) -> List[Tuple[str, str, int, int]]:
         """(address, protocol, host_port, port) of each published port."""
 

@@ -153,7 +153,7 @@ class Front:
 
     @property
     def workspace(self) -> "Optional[Workspace]":
-        """The workspace that the last run with ``fs_workspace=`` left, or None."""
+        """The workspace that the last run with ``fs_workspace=`` has or left, or None."""
         return self._engine.runs.workspace.open()
 
     def parked(self) -> Dict[str, int]:

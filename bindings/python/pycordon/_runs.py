@@ -54,8 +54,9 @@ class WorkspaceTurn:
         """The first run continues this one."""
         self._branch, self.id = branch, branch.id
 
-    def has_begun(self) -> None:
-        """A run has the workspace."""
+    def has_begun(self, which: Optional[str]) -> None:
+        """A run has this workspace, also if it is ended without a result."""
+        self.id = which
         if self._branch is not None:
             self._branch.use()
 
@@ -185,9 +186,9 @@ class Runs:
         except BaseException:
             self._unpublish(job)
             raise
-        if "workspace_name" in job.options:
-            self.workspace.has_begun()
         with self._lock:
+            if "workspace_name" in job.options:
+                self.workspace.has_begun(run.workspace())
             self.live.add(run)
             closed = self.is_closed
         if closed:

@@ -251,6 +251,24 @@ static PyObject *run_branch(PyObject *object, PyObject *args)
 	return got;
 }
 
+static PyObject *run_workspace(PyObject *object, PyObject *unused)
+{
+	struct run_object *self = (struct run_object *)object;
+	struct cordon_run *run = run_enter(self);
+	const char *id;
+	PyObject *got;
+
+	(void)unused;
+	if (!run)
+		return NULL;
+	id = cordon_run_workspace(run);
+	got = id ? PyUnicode_FromString(id) : NULL;
+	run_leave(self);
+	if (!id)
+		Py_RETURN_NONE;
+	return got;
+}
+
 static PyObject *run_published(PyObject *object, PyObject *unused)
 {
 	struct run_object *self = (struct run_object *)object;
@@ -415,6 +433,8 @@ static PyMethodDef run_methods[] = {
 	  "is_as_new(): a run that this thread started now would inherit the same." },
 	{ "branch", run_branch, METH_VARARGS,
 	  "branch(max_bytes, max_files): id of a new workspace, a copy of the run's." },
+	{ "workspace", run_workspace, METH_NOARGS,
+	  "workspace(): id of the workspace that it has, None: none." },
 	{ "published", run_published, METH_NOARGS,
 	  "published(): list of (address, protocol, host_port, port)." },
 	{ "notes", run_notes, METH_NOARGS, "notes(): remarks worth showing to a person." },

@@ -40,6 +40,10 @@ struct wrapping {
 	const char *owner;   /* the key of the object whose servers these are */
 	struct edit edits[2 * SERVERS_MAX];
 	size_t n, n_wrapped, n_maps;
+	struct {
+		const char *owner, *name;
+	} servers[4 * SERVERS_MAX];
+	size_t n_servers;
 	struct stat st; /* of the old text */
 	int is_quiet, is_full;
 };
@@ -243,13 +247,51 @@ static int is_map_below(const struct json_value *map, const struct json_value *v
 	       !is_server(v);
 }
 
+static int is_same(const char *a, const char *b)
+{
+	return a && b ? !strcmp(a, b) : a == b;
+}
+
+/* With --private or --receipt each has a place of its own. Two that are called the same in
+ * different parts of the file would share it. */
+static int note_server(struct wrapping *w, const char *name, struct cordon_error *err)
+{
+	int has_place = 0;
+
+	for (size_t i = 0; i < w->words.list.n; i++)
+		has_place |= wrap_is_own(w->words.list.v[i]);
+	for (size_t i = 0; has_place && i < w->n_servers; i++) {
+		if (!is_same(w->servers[i].owner, w->owner) ||
+		    strcmp(w->servers[i].name, name) != 0)
+			continue;
+		cordon_err(err, CORDON_E_USAGE, 0,
+			   "two servers are called '%s' and would share "
+			   "what --private or --receipt names",
+			   name);
+		cordon_err_hint(err, "rename one of them, or leave these options out");
+		return -CORDON_E_USAGE;
+	}
+	if (w->n_servers == ARRAY_SIZE(w->servers))
+		return cordon_err(err, CORDON_E_USAGE, 0, "it names too many servers");
+	w->servers[w->n_servers].owner = w->owner;
+	w->servers[w->n_servers++].name = name;
+	return 0;
+}
+
 static int wrap_map(struct wrapping *w, const struct json_value *map, struct cordon_error *err)
 {
 	int r = 0;
 
 	w->n_maps++;
-	for (const struct json_value *v = map->first; v && r == 0; v = v->next)
-		r = is_map_below(map, v) ? wrap_map(w, v, err) : wrap_server(w, v, err);
+	for (const struct json_value *v = map->first; v && r == 0; v = v->next) {
+		if (is_map_below(map, v)) {
+			r = wrap_map(w, v, err);
+			continue;
+		}
+		r = note_server(w, v->key, err);
+		if (r == 0)
+			r = wrap_server(w, v, err);
+	}
 	return r;
 }
 

@@ -19,6 +19,8 @@ void wrap_word(struct strbuf *sb, const char *word)
 /* As a part of a file's name: different texts stay different. */
 static void add_encoded(struct strbuf *sb, const char *text)
 {
+	if (!*text)
+		strbuf_putc(sb, '%'); /* without a name it would be the directory of all */
 	for (const char *at = text; *at; at++) {
 		char c = ascii_lower(*at);
 		int is_plain = (c >= 'a' && c <= 'z') || ascii_is_digit(c) || c == '-' ||
@@ -53,6 +55,11 @@ static void add_own(struct strbuf *sb, const char *word, char between, const cha
 static int begins_with(const char *word, const char *with)
 {
 	return !strncmp(word, with, strlen(with));
+}
+
+int wrap_is_own(const char *word)
+{
+	return begins_with(word, "--private=") || begins_with(word, "--receipt=");
 }
 
 void wrap_words(struct strbuf *sb, const struct words *words, const char *owner,

@@ -9,6 +9,9 @@
 /* One word, as JSON. */
 void wrap_word(struct strbuf *sb, const char *word);
 
+/* Whether it names a place of which each server has its own part. */
+int wrap_is_own(const char *word);
+
 /* "mcp", "--wrap", options, "-e", "NAME", ..., "--". @owner: the key of the object that has the
  * map of servers, NULL if that is the whole file. */
 void wrap_words(struct strbuf *sb, const struct words *words, const char *owner,

@@ -205,7 +205,7 @@ static int record_all(struct cordon_workspace *ws, const struct ws_changes *chan
 		.records = records,
 		.base = WALKER_INIT,
 		/* An overlay shows the base as it is during the run, a copy as it was. */
-		.seen = is_copy ? ws_copy_begun(ws) : ws->meta.run_started,
+		.seen = is_copy ? ws_copy_begun(ws) : ws_seen(ws),
 		.record_of = calloc(changes->n + 1, sizeof(*s.record_of)),
 		.is_below = calloc(changes->n + 1, sizeof(*s.is_below)),
 		.is_met = calloc(records->n + 1, sizeof(*s.is_met)),

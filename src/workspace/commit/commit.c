@@ -264,6 +264,9 @@ static int run(struct commit *c, struct cordon_commit_result *ret)
 		c->ws->meta.usage_bytes = c->ws->meta.usage_inodes = WS_USAGE_UNKNOWN;
 		if (r == 0)
 			r = ws_save_run(c->ws, c->err);
+		/* The base is younger now because of us. */
+		if (r == 0)
+			r = ws_end_since(c->ws, c->err);
 	}
 	tell(c, ret);
 	if (r == 0)

@@ -19,19 +19,6 @@
 #include "workspace/store/store.h"
 #include "workspace/tree/tree.h"
 
-struct room {
-	uint64_t bytes, files;
-	bool is_too_small;
-};
-
-static int look(void *arg, uint64_t files, uint64_t bytes)
-{
-	struct room *room = arg;
-
-	room->is_too_small = files > room->files || bytes > room->bytes;
-	return room->is_too_small;
-}
-
 /* STATE of STATE/workspaces/ID. */
 static int state_dir_of(const struct cordon_workspace *ws, char *ret, size_t size)
 {
@@ -49,7 +36,7 @@ static int state_dir_of(const struct cordon_workspace *ws, char *ret, size_t siz
 }
 
 /* A limit is one of what was changed. A copy of the base has all the rest, too. */
-static int add_base(const struct cordon_workspace *ws, struct room *room)
+static int add_base(const struct cordon_workspace *ws, struct tree_room *room)
 {
 	struct tree_usage usage = { 0 };
 	bool is_partial;
@@ -64,8 +51,8 @@ static int add_base(const struct cordon_workspace *ws, struct room *room)
 	close(fd);
 	if (r == 0 && room->bytes < UINT64_MAX - usage.bytes)
 		room->bytes += usage.bytes;
-	if (r == 0 && room->files < UINT64_MAX - usage.inodes)
-		room->files += usage.inodes;
+	if (r == 0 && room->entries < UINT64_MAX - usage.inodes)
+		room->entries += usage.inodes;
 	return r;
 }
 
@@ -73,8 +60,8 @@ int ws_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_file
 	      struct cordon_workspace **ret, struct cordon_error *err)
 {
 	char state_dir[PATH_MAX];
-	struct room room = { max_bytes ? max_bytes : UINT64_MAX, max_files ? max_files : UINT64_MAX,
-			     false };
+	struct tree_room room = { max_bytes ? max_bytes : UINT64_MAX,
+				  max_files ? max_files : UINT64_MAX };
 	struct stat base = { .st_dev = ws->meta.base_dev, .st_ino = ws->meta.base_ino };
 	struct ws_create how = {
 		.state_dir = state_dir,
@@ -82,11 +69,11 @@ int ws_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_file
 		.locked_parent = ws,
 		.is_lazy = true,
 		.mechanism = ws_is_overlay(ws) ? CORDON_MECHANISM_OVERLAY : CORDON_MECHANISM_COPY,
-		.progress = look,
-		.arg = &room,
+		.room = &room,
 	};
 	int r = state_dir_of(ws, state_dir, sizeof(state_dir));
 
+	*ret = NULL;
 	if (r == 0)
 		r = add_base(ws, &room);
 	/* Its device may have another number after a reboot. */
@@ -96,11 +83,7 @@ int ws_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_file
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "%s", ws->path);
 	how.base_dev = base.st_dev;
 	how.base_ino = base.st_ino;
-	r = ws_create(&how, ret, err);
-	if (r < 0 && room.is_too_small)
-		r = cordon_err(err, CORDON_E_SYSTEM, EDQUOT,
-			       "workspace %s contains more than may be copied", ws->meta.id);
-	return r;
+	return ws_create(&how, ret, err);
 }
 
 int cordon_workspace_branch(struct cordon_workspace *ws, uint64_t max_bytes, uint64_t max_files,
@@ -109,6 +92,7 @@ int cordon_workspace_branch(struct cordon_workspace *ws, uint64_t max_bytes, uin
 	bool was_locked = ws->is_locked;
 	int r = ws_lock(ws, err);
 
+	*ret = NULL;
 	if (r < 0)
 		return r;
 	r = ws_open_base(ws, err);

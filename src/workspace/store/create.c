@@ -175,7 +175,8 @@ static int make_directory(struct making *m)
 	if (ws->lock_fd < 0)
 		return -errno;
 	r = lock_take(ws->lock_fd);
-	ws->is_locked = r == 0;
+	if (r == 0)
+		ws_is_ours(ws);
 	return r;
 }
 
@@ -240,6 +241,10 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 {
 	if (r == -ECANCELED)
 		return cordon_err(m->err, CORDON_E_SYSTEM, ECANCELED, "copying %s", from);
+	if (copy->is_too_much)
+		return cordon_err(m->err, CORDON_E_SYSTEM, EDQUOT,
+				  "workspace %s contains more than may be copied",
+				  m->parent ? m->parent->meta.id : from);
 	(void)cordon_err(m->err, r == -EACCES ? CORDON_E_PATH : CORDON_E_SYSTEM, -r,
 			 "cannot copy %s%s%s", from, copy->failed[0] ? "/" : "", copy->failed);
 	if (r == -EACCES)
@@ -256,7 +261,13 @@ static int copy_failed(const struct making *m, const char *from, const struct tr
 /* The content of the other workspace, or of the base if there is none. */
 static int copy_content(struct making *m, int to_fd, bool is_upper)
 {
-	struct tree_copy copy = { .is_upper = is_upper, .progress = report_progress, .arg = m };
+	struct tree_copy copy = {
+		.is_upper = is_upper,
+		.has_special = m->parent != NULL,
+		.room = m->create->room,
+		.progress = report_progress,
+		.arg = m,
+	};
 	int from_fd = m->parent ? ws_open_content(m->parent)
 				: fcntl(m->ws->base_fd, F_DUPFD_CLOEXEC, 0);
 	const char *from = m->parent ? m->parent->path : m->create->base;
@@ -266,9 +277,6 @@ static int copy_content(struct making *m, int to_fd, bool is_upper)
 		return cordon_err(m->err, CORDON_E_SYSTEM, m->parent ? -from_fd : errno, "%s",
 				  from);
 	r = tree_copy(from_fd, to_fd, &copy);
-	/* Of all of it, for those who count. */
-	if (r == 0 && report_progress(m, &copy))
-		r = -ECANCELED;
 	close(from_fd);
 	if (r < 0)
 		return copy_failed(m, from, &copy, r);
@@ -374,6 +382,15 @@ static int stamp_apart(int lock_fd, struct timespec *ret)
 	return r;
 }
 
+/* A memory that goes on in a branch is that of the run which has the parent, or which had it
+ * before. */
+static struct timespec since_of(const struct ws_meta *parent)
+{
+	if (parent->since.tv_sec != 0 || !parent->is_dirty)
+		return parent->since;
+	return parent->run_started;
+}
+
 static int set_times(struct making *m)
 {
 	struct ws_meta *meta = &m->ws->meta;
@@ -397,6 +414,8 @@ static int set_times(struct making *m)
 		meta->created = (struct timespec){ 0 };
 	meta->is_dirty = m->parent->meta.is_dirty;
 	meta->run_started = m->parent->meta.run_started;
+	if (m->create->locked_parent)
+		meta->since = since_of(&m->parent->meta);
 	return 0;
 }
 

@@ -92,6 +92,8 @@ static void put_meta(struct strbuf *sb, const struct ws_meta *meta)
 	put_number(&w, "runs", meta->runs);
 	json_bool(&w, "dirty", meta->is_dirty);
 	put_time(&w, "run_started", &meta->run_started);
+	if (meta->since.tv_sec != 0)
+		put_time(&w, "since", &meta->since);
 	json_close_object(&w);
 	strbuf_putc(sb, '\n');
 }
@@ -226,7 +228,8 @@ static bool get_history(const struct json_value *o, struct ws_meta *m)
 	return get_time(o, "made", &m->made) && get_time(o, "began", &m->began) &&
 	       get_time(o, "created", &m->created) && get_time(o, "used", &m->used) &&
 	       get_number(o, "runs", &m->runs) && get_bool(o, "dirty", &m->is_dirty) &&
-	       get_time(o, "run_started", &m->run_started);
+	       get_time(o, "run_started", &m->run_started) &&
+	       (!json_get(o, "since") || get_time(o, "since", &m->since));
 }
 
 /* NULL, or what is wrong. */

@@ -30,13 +30,35 @@ struct cordon_workspace *ws_new(void)
 	return ws;
 }
 
+void ws_is_ours(struct cordon_workspace *ws)
+{
+	ws->is_locked = true;
+	ws->locked_by = getpid();
+	ws->is_lent = false;
+}
+
+/*
+ * Unlocks, since a process that another thread just starts has a copy of the descriptor until it
+ * executes something, and the next who wants the lock would be refused. An init keeps its copy
+ * locked.
+ */
+static void close_lock(struct cordon_workspace *ws)
+{
+	struct flock lock = { .l_type = F_UNLCK, .l_whence = SEEK_SET };
+
+	if (ws->is_locked && !ws->is_lent && ws->locked_by == getpid())
+		(void)fcntl(ws->lock_fd, F_OFD_SETLK, &lock);
+	if (ws->lock_fd >= 0)
+		close(ws->lock_fd);
+	ws->lock_fd = -1;
+	ws->is_locked = false;
+}
+
 void cordon_workspace_close(struct cordon_workspace *ws)
 {
 	if (!ws)
 		return;
-	/* Closed, not unlocked: a process with a copy of the descriptor keeps the lock. */
-	if (ws->lock_fd >= 0)
-		close(ws->lock_fd);
+	close_lock(ws);
 	if (ws->dir_fd >= 0)
 		close(ws->dir_fd);
 	if (ws->base_fd >= 0)
@@ -185,7 +207,7 @@ int ws_lock(struct cordon_workspace *ws, struct cordon_error *err)
 	}
 	if (r < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -r, "%s/lock", ws->path);
-	ws->is_locked = true;
+	ws_is_ours(ws);
 	if (!is_in_place(ws)) {
 		ws_unlock(ws);
 		return cordon_err(err, CORDON_E_STATE, 0,
@@ -207,11 +229,9 @@ void ws_unlock(struct cordon_workspace *ws)
 
 	if (!ws->is_locked)
 		return;
-	/* By closing: a run that still has a copy of the descriptor keeps the lock. */
 	fd = openat(ws->dir_fd, "lock", LOCK_FLAGS);
-	close(ws->lock_fd);
+	close_lock(ws);
 	ws->lock_fd = fd;
-	ws->is_locked = false;
 }
 
 int ws_open_base(struct cordon_workspace *ws, struct cordon_error *err)
@@ -253,6 +273,17 @@ int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err)
 	return 0;
 }
 
+int ws_end_since(struct cordon_workspace *ws, struct cordon_error *err)
+{
+	int r = 0;
+
+	if (ws->meta.since.tv_sec != 0) {
+		ws->meta.since = (struct timespec){ 0 };
+		r = meta_write(ws->dir_fd, &ws->meta, true);
+	}
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "%s", ws->path) : 0;
+}
+
 int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err)
 {
 	struct timespec now;
@@ -282,6 +313,14 @@ int ws_open_content(const struct cordon_workspace *ws)
 	if (fd < 0 && errno == EACCES)
 		fd = openat(ws->dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+struct timespec ws_seen(const struct cordon_workspace *ws)
+{
+	const struct ws_meta *m = &ws->meta;
+	bool is_earlier = m->since.tv_sec != 0 && ws_is_before(&m->since, &m->run_started);
+
+	return is_earlier ? m->since : m->run_started;
 }
 
 struct timespec ws_copy_begun(const struct cordon_workspace *ws)

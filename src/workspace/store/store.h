@@ -51,6 +51,12 @@ struct ws_meta {
 	/* A run has begun and is not settled yet (record.h). */
 	bool is_dirty;
 	struct timespec run_started; /* of the last run */
+	/*
+	 * Of a branch, until something of it is committed: when the run began whose memory goes on
+	 * in it. What changed in the base since then may be unknown to that memory, even if a later
+	 * run could see it. 0 = none.
+	 */
+	struct timespec since;
 	/* Usage of an overlay at the end of it, as limits.disk counts it; WS_USAGE_UNKNOWN = count
 	 * again. */
 	uint64_t usage_bytes, usage_inodes;
@@ -64,8 +70,12 @@ struct cordon_workspace {
 	int dir_fd;  /* its directory */
 	int lock_fd; /* of the lock file; locked or not */
 	bool is_locked;
+	pid_t locked_by; /* the process: a forked child closes only its copy */
+	bool is_lent;	 /* an init has the lock, too, and keeps it as long as it lives */
 	int base_fd; /* O_PATH | O_DIRECTORY, -1 if the base is gone or another (ws_open_base) */
 };
+
+struct tree_room;
 
 struct ws_create {
 	const char *state_dir; /* NULL: environment */
@@ -75,8 +85,9 @@ struct ws_create {
 	const char *name;   /* NULL = none */
 	const char *parent; /* id or name of the workspace to begin as a copy of, or NULL */
 	struct cordon_workspace *locked_parent; /* or this one, which the caller has locked */
-	bool is_lazy;  /* a copy is not waited for until it is on the disk */
-	int mechanism; /* OVERLAY, or COPY (reflink is tried) */
+	bool is_lazy;		      /* a copy is not waited for until it is on the disk */
+	int mechanism;		      /* OVERLAY, or COPY (reflink is tried) */
+	const struct tree_room *room; /* for a copy, NULL = as much as there is */
 	int (*progress)(void *arg, uint64_t files, uint64_t bytes); /* may be NULL */
 	void *arg;
 };
@@ -100,7 +111,7 @@ int ws_open_named(const char *state_dir, const char *name, struct cordon_workspa
 		  struct cordon_error *err);
 
 /* Exclusive, without waiting: CORDON_E_STATE "is in use by another run". Reads again what may have
- * changed since it was opened. The lock lives as long as any copy of lock_fd, in any process. */
+ * changed since it was opened. */
 int ws_lock(struct cordon_workspace *ws, struct cordon_error *err);
 void ws_unlock(struct cordon_workspace *ws);
 
@@ -113,6 +124,9 @@ int ws_save_run(struct cordon_workspace *ws, struct cordon_error *err);
 /* A run begins (locked): counts it, stamps it, marks it unsettled. Quickly. */
 int ws_begin_run(struct cordon_workspace *ws, struct cordon_error *err);
 
+/* No run goes on with an older memory any more (struct ws_meta, since). Locked. */
+int ws_end_since(struct cordon_workspace *ws, struct cordon_error *err);
+
 /* store_file.c: small files in a workspace's directory. */
 
 /* Appends what is in @name to @sb: 0, -EFBIG if that is more than @sb may hold, or -errno. */
@@ -124,6 +138,8 @@ int store_file_replace(int dir_fd, const char *name, const struct strbuf *sb, bo
 int ws_open_content(const struct cordon_workspace *ws);
 bool ws_is_overlay(const struct cordon_workspace *ws);
 bool ws_has_journal(int dir_fd);
+/* What the base shows as changed since then may be unknown to what ran in an overlay. */
+struct timespec ws_seen(const struct cordon_workspace *ws);
 /* When the copy was begun: what the base shows as changed since then may not be in it. */
 struct timespec ws_copy_begun(const struct cordon_workspace *ws);
 

@@ -53,6 +53,8 @@ void ws_fill_info(struct cordon_workspace *ws);
 bool ws_is_in_use(int dir_fd);
 /* Takes the lock of a lock file: 0, -EWOULDBLOCK or -errno. */
 int lock_take(int lock_fd);
+/* This process has taken its lock. */
+void ws_is_ours(struct cordon_workspace *ws);
 /* Identity of the filesystem that a directory is on; stays the same over a reboot. */
 int fs_identity(int fd, uint64_t *ret);
 

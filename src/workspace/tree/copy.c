@@ -16,6 +16,7 @@
 #include "workspace/tree/tree.h"
 
 #define PROGRESS_EVERY 64
+#define NAMES_PER_ENTRY 16
 #define SWAPS_MAX 8
 #define SWAPPED 1 /* the original was replaced meanwhile */
 
@@ -120,10 +121,11 @@ static int give_away(const struct copier *c, const char *name)
 }
 
 /* Another filesystem is mounted there: the directory is made, but not entered. */
-static int copy_mount_point(const struct copier *c, const char *name, const struct stat *st)
+static int copy_mount_point(struct copier *c, const char *name, const struct stat *st)
 {
 	if (mkdirat(c->to.fd, name, (mode_t)(st->st_mode & 0777)) < 0)
 		return -errno;
+	c->copy->entries++;
 	return give_away(c, name);
 }
 
@@ -137,6 +139,7 @@ static int copy_directory(struct copier *c, const char *name, const struct stat 
 		return r == -ENOENT || r == -ENOTDIR ? SWAPPED : r;
 	if (mkdirat(c->to.fd, name, 0700) < 0)
 		r = -errno;
+	c->copy->entries++;
 	if (r == 0)
 		r = cursor_down(&c->to, name);
 	return r < 0 ? r : begin_level(c);
@@ -176,6 +179,7 @@ static int copy_file(struct copier *c, const char *name)
 	}
 	to = openat(c->to.fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = to < 0 ? -errno : fill_file(c, from, to, &st);
+	c->copy->entries++;
 	close(from);
 	if (to >= 0 && close(to) < 0 && r == 0)
 		r = -errno;
@@ -184,7 +188,7 @@ static int copy_file(struct copier *c, const char *name)
 	return r;
 }
 
-static int copy_symlink(const struct copier *c, const char *name, const struct stat *st)
+static int copy_symlink(struct copier *c, const char *name, const struct stat *st)
 {
 	const struct timespec times[2] = { st->st_atim, st->st_mtim };
 	char target[PATH_MAX + 1];
@@ -198,12 +202,47 @@ static int copy_symlink(const struct copier *c, const char *name, const struct s
 	if (symlinkat(target, c->to.fd, name) < 0 || give_away(c, name) < 0 ||
 	    utimensat(c->to.fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	c->copy->entries++;
 	return 0;
 }
 
 static bool is_whiteout(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
+}
+
+static int make_node(struct copier *c, const char *name, const struct stat *st)
+{
+	const struct timespec times[2] = { st->st_atim, st->st_mtim };
+	mode_t mode = st->st_mode & (S_IFMT | 0777);
+
+	if (mknodat(c->to.fd, name, mode, makedev(0, 0)) < 0)
+		return -errno;
+	c->copy->entries++;
+	if (is_whiteout(st))
+		return 0;
+	if (give_away(c, name) < 0 || fchmodat(c->to.fd, name, mode & 0777, 0) < 0 ||
+	    utimensat(c->to.fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+/* A whiteout, a FIFO or a socket. An overlay's whiteouts are names of one file. */
+static int copy_node(struct copier *c, const char *name, const struct stat *st)
+{
+	int r = st->st_nlink > 1 ? links_make(&c->links, st, c->to.fd, name) : 0;
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = make_node(c, name, st);
+	return r == 0 && st->st_nlink > 1 ? links_add(&c->links, st, c->to.fd, name) : r;
+}
+
+static bool is_node(const struct copier *c, const struct stat *st)
+{
+	if (is_whiteout(st))
+		return c->copy->is_upper;
+	return c->copy->has_special && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode));
 }
 
 /* 0, -errno or SWAPPED; then nothing was made. */
@@ -215,10 +254,7 @@ static int copy_as(struct copier *c, const char *name, const struct stat *st)
 		return copy_file(c, name);
 	if (S_ISLNK(st->st_mode))
 		return copy_symlink(c, name, st);
-	if (c->copy->is_upper && is_whiteout(st) &&
-	    mknodat(c->to.fd, name, S_IFCHR | (st->st_mode & 0777), makedev(0, 0)) < 0)
-		return -errno;
-	return 0;
+	return is_node(c, st) ? copy_node(c, name, st) : 0;
 }
 
 /* The next name of the current directory. The host may replace it at any moment. */
@@ -241,6 +277,22 @@ static int copy_entry(struct copier *c)
 	return 0;
 }
 
+/* -EDQUOT if there is more than may be; -ECANCELED if whoever asked for it has enough. */
+static int check(const struct copier *c)
+{
+	const struct tree_room *room = c->copy->room;
+	struct tree_copy *copy = c->copy;
+
+	copy->is_too_much = room && (copy->bytes > room->bytes || copy->entries > room->entries ||
+				     copy->files / NAMES_PER_ENTRY > room->entries);
+	if (copy->is_too_much)
+		return -EDQUOT;
+	return copy->files % PROGRESS_EVERY == 0 && copy->progress &&
+			       copy->progress(copy->arg, copy)
+		       ? -ECANCELED
+		       : 0;
+}
+
 static int walk(struct copier *c)
 {
 	int r = begin_level(c);
@@ -252,9 +304,8 @@ static int walk(struct copier *c)
 
 		if (level->next < level->names.n) {
 			r = copy_entry(c);
-			if (r == 0 && c->copy->files % PROGRESS_EVERY == 0 && c->copy->progress &&
-			    c->copy->progress(c->copy->arg, c->copy))
-				r = -ECANCELED;
+			if (r == 0)
+				r = check(c);
 		} else if (c->n > 1) {
 			r = end_level(c);
 		} else {
@@ -293,8 +344,8 @@ int tree_copy(int from_fd, int to_fd, struct tree_copy *copy)
 	};
 	int r, r2;
 
-	copy->files = copy->bytes = 0;
-	copy->was_reflinked = false;
+	copy->files = copy->bytes = copy->entries = 0;
+	copy->was_reflinked = copy->is_too_much = false;
 	copy->failed[0] = '\0';
 	r = cursor_start(&c.from, from_fd, copy->is_upper);
 	if (r == 0)

@@ -90,6 +90,10 @@ static int copy_extent(struct content *c, off_t at, off_t end)
 		if (!c->copy)
 			continue;
 		c->copy->bytes += (uint64_t)n;
+		if (c->copy->room && c->copy->bytes > c->copy->room->bytes) {
+			c->copy->is_too_much = true;
+			return -EDQUOT;
+		}
 		if (left > PIECE && c->copy->progress && c->copy->progress(c->copy->arg, c->copy))
 			return -ECANCELED;
 	}

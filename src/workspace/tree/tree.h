@@ -25,15 +25,27 @@ int tree_closed_usage(int dir_fd, struct tree_usage *ret);
  * two million. 0 or -ENOMEM. */
 int tree_usage(int dir_fd, struct tree_usage *ret, bool *ret_partial);
 
+/* What a copy may take. Further names of a file are no entries, as they take no inode, but there
+ * may be 16 for each entry. */
+struct tree_room {
+	uint64_t bytes, entries;
+};
+
 struct tree_copy {
 	/* An upper directory is copied as it is: whiteouts and the overlay's marks. */
 	bool is_upper;
+	/* FIFOs and sockets are copied, too. In an upper directory what they took the place of
+	 * would show again without them. */
+	bool has_special;
+	const struct tree_room *room; /* NULL = as much as there is */
 	/* Everything belongs to these instead of us, which only root can do. */
 	bool gives_away;
 	uid_t uid;
 	gid_t gid;
 	bool was_reflinked; /* out: the filesystem shared the blocks of every file with content */
-	uint64_t files, bytes; /* out: entries, and bytes of content (holes left out) */
+	bool is_too_much;   /* out: more than the room, which is -EDQUOT */
+	uint64_t files, bytes; /* out: names, and bytes of content (holes left out) */
+	uint64_t entries;      /* out: names but for further ones of a file */
 	char failed[1024];     /* out: the relative path that failed, perhaps its end only */
 	/* Called now and then; not 0 = stop with -ECANCELED. May be NULL. */
 	int (*progress)(void *arg, const struct tree_copy *copy);
@@ -43,11 +55,12 @@ struct tree_copy {
 /*
  * Copies everything in the directory @from_fd into the empty directory @to_fd: content (holes stay
  * holes, blocks are shared where the filesystem can), modes, times, user.* attributes, links and
- * hard links within the tree. FIFOs, sockets and devices are left out (except whiteouts in an
- * upper), and so is what is mounted below it. The directory itself gets mode and times of the
- * other. Everything belongs to us afterwards, or to @copy->uid and gid; set-id bits stay on files
- * that belonged to us before. What appears or disappears while it is copied is copied or not. What
- * cannot be read is a failure, except in an upper directory, whose entries are opened. 0 or -errno.
+ * hard links within the tree. Devices are left out (except whiteouts in an upper), FIFOs and
+ * sockets unless @copy->has_special, and so is what is mounted below it. The directory itself gets
+ * mode and times of the other. Everything belongs to us afterwards, or to @copy->uid and gid;
+ * set-id bits stay on files that belonged to us before. What appears or disappears while it is
+ * copied is copied or not. What cannot be read is a failure, except in an upper directory, whose
+ * entries are opened. 0 or -errno.
  */
 int tree_copy(int from_fd, int to_fd, struct tree_copy *copy);
 
@@ -61,7 +74,8 @@ int file_copy_attributes(int from_fd, int to_fd);
 /* The same from one upper directory to another, with the marks of the overlay itself. */
 int file_copy_upper_attributes(int from_fd, int to_fd);
 
-/* file_copy() that counts in @copy->bytes and asks @copy->progress within large files. */
+/* file_copy() that counts in @copy->bytes, looks at its bound, and asks @copy->progress within
+ * large files. */
 int file_copy_counted(int from_fd, int to_fd, const struct stat *from, bool *ret_shared,
 		      struct tree_copy *copy);
 
