@@ -129,6 +129,12 @@ def test_asynchronous_names_are_the_synchronous_ones(name):
             assert [p.default for p in ours.values()] == [p.default for p in theirs.values()], member
 
 
+@pytest.mark.parametrize("name", ["Sandbox", "Pool", "Session", "Interpreter"])
+def test_what_lives_can_install_packages(name):
+    here, there = (inspect.signature(getattr(pycordon, kind).install) for kind in (name, f"Async{name}"))
+    assert str(here) == str(there) == "(self, *packages: 'str', build_packages: 'bool' = False) -> 'None'"
+
+
 def test_what_programs_import_has_no_underscore_and_all_else_has():
     package = pathlib.Path(pycordon.__file__).parent
     modules = {p.stem for p in package.glob("*.py")} | {p.parent.name for p in package.glob("*/__init__.py")}

@@ -27,6 +27,17 @@ python = pycordon.Interpreter("python", limits_memory="1G", workdir="/var/tmp", 
 done = python.execute("1", timeout=1.5, on_stdout=print)
 shown: Optional[bytes] = done.displays[0].png
 pycordon.AsyncInterpreter("bash", sandbox=pycordon.AsyncSandbox())
+box.install("six", "npm:is-number@7", build_packages=True)
+python.install("six")
+pool.install("six")
+pycordon.Session().install("six")
+
+
+async def later() -> None:
+    await pycordon.AsyncSandbox().install("six")
+    await pycordon.AsyncSession().install("six")
+    await pycordon.AsyncInterpreter().install("six", build_packages=True)
+
 
 # Slips: a wrong name, type, unit, literal.
 pycordon.Sandbox(max_memmory_mb=512)  # slip
@@ -54,3 +65,6 @@ pycordon.AsyncPool(limits_memory=["64M"])  # slip
 pycordon.Interpreter("python", limits_memmory="1G")  # slip
 python.execute("1", timeout="1s")  # slip
 python.set_vars(["a"])  # slip
+box.install(["six"])  # slip
+python.install("six", build="yes")  # slip
+pycordon.Session().install("six", build_packages="yes")  # slip

@@ -59,6 +59,7 @@ class Ahead:
         self._waiting: Dict[str, Deque[Tuple[float, Live]]] = {name: deque() for name in counts}
         self._pid = os.getpid()
         self._is_closed = False
+        self._round = 0  # how often those that wait were ended
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -94,13 +95,14 @@ class Ahead:
         try:
             for name, count in self._counts.items():
                 while not self._is_closed and len(self._waiting[name]) < count:
-                    self._add(name, _started(engine, find_kind(name)))
+                    began = self._round
+                    self._add(name, _started(engine, find_kind(name)), began)
         except (CordonError, OSError) as error:
             log.debug("no interpreter could be started ahead: %s", error)
 
-    def _add(self, name: str, live: Live) -> None:
+    def _add(self, name: str, live: Live, began: int) -> None:
         with self._lock:
-            if not self._is_closed:
+            if not self._is_closed and self._round == began:
                 self._waiting[name].append((time.monotonic(), live))
                 return
         live.close()
@@ -116,6 +118,7 @@ class Ahead:
             return
         with self._lock:
             self._is_closed = True
+            self._round += 1
             left = [live for waiting in self._waiting.values() for _, live in waiting]
             for waiting in self._waiting.values():
                 waiting.clear()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, AsyncIterator, Dict, Mapping, Optional, S
 
 from ._aio_files import AsyncFiles
 from ._aio_process import AsyncProcess, open_process
-from ._aio_wait import compiled, in_thread, slot, wait_for
+from ._aio_wait import compiled, in_thread, installed, slot, wait_for
 from ._code import Code, Content
 from ._front import Front
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
@@ -65,6 +65,13 @@ class AsyncSandbox(Front):
     async def restore(self, snapshot: Union[Snapshot, str]) -> None:
         """Makes the private /tmp and home what they were; see Sandbox.restore()."""
         await in_thread(self._engine.restore, snapshot)
+
+    async def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all runs from now on; see Sandbox.install(). A cancelled task stops the
+        installer."""
+        engine = self._engine
+        found = await installed(lambda line: engine.find_packages(packages, build_packages, line))
+        await in_thread(engine.add_packages, found)
 
     async def run(
         self,

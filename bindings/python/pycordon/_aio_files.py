@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _fileops, _filesteps
 from ._aio_wait import slot, wait_for
 from ._engine import Engine
+from ._errors import CordonError
 from ._fileops import FileInfo, Op, StrPath
 from ._files import Data
 from ._filesteps import Steps
 from ._hostfiles import read_source
+from ._native import log
 
 T = TypeVar("T")
 
@@ -19,8 +21,9 @@ T = TypeVar("T")
 class AsyncFiles:
     """Reads and writes with the rights of a command; see Files."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, in_home: bool = False) -> None:
         self._engine = engine
+        self._in_home = in_home  # the private home alone, also while a run has the workspace
 
     async def _do(self, op: Op[T]) -> T:
         if op.count == 0:
@@ -29,7 +32,7 @@ class AsyncFiles:
         engine.check_open()
         async with slot():
             with _fileops.memory_file() as fd:
-                result = await wait_for(lambda: engine.begin_files(op, fd))
+                result = await wait_for(lambda: engine.begin_files(op, fd, self._in_home))
                 answers = _fileops.answers_of(result, fd, op.count)
         return op.finish(answers)
 
@@ -154,3 +157,22 @@ class AsyncFiles:
     async def import_tar(self, data: bytes, path: StrPath = ".") -> None:
         """Unpacks a tar archive into a directory. Names that lead out of it are refused."""
         await self._do(_filesteps.import_tar(data, path))
+
+
+async def copy_layers(files: AsyncFiles, copies: Mapping[str, str]) -> None:
+    """Copies package layers to their places, all or none."""
+    try:
+        for layer, place in copies.items():
+            await files._follow(_filesteps.copy_layer(layer, place))
+    except BaseException:
+        await remove_layers(files, copies)
+        raise
+
+
+async def remove_layers(files: AsyncFiles, copies: Mapping[str, str]) -> None:
+    """Nobody uses them, so whatever keeps them from being removed is no error."""
+    for place in copies.values():
+        try:
+            await files.remove(place, recursive=True, missing_ok=True)
+        except (OSError, CordonError) as error:
+            log.debug("a copy of packages is left: %s", error)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Union, cas
 
 from . import _arguments
 from ._aio import AsyncSandbox
-from ._aio_wait import Slot, in_thread, slot
+from ._aio_files import AsyncFiles, copy_layers, remove_layers
+from ._aio_wait import Slot, in_thread, installed, slot
 from ._code import Content
 from ._errors import UsageError
 from ._execution import Execution
@@ -91,6 +92,26 @@ class AsyncInterpreter(InterpreterFront):
         payload = self._kind.variables(variables)
         async with self._turn():
             await self._ask("set", payload)
+
+    async def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for the code from now on; see Interpreter.install(). A cancelled task stops the
+        installer."""
+        engine = self._check_installable()
+        found = await installed(lambda line: engine.find_packages(packages, build_packages, line))
+        async with self._turn():
+            self._check_open()
+            if self._has_state:
+                await self._ready()
+                files, copies = AsyncFiles(engine, in_home=True), self._copies_for(engine, found)
+                await files._follow(engine.room(list(copies)))
+                await copy_layers(files, copies)
+                try:
+                    await self._ask(*self._packages_request(found, copies))
+                except BaseException:
+                    await remove_layers(files, copies)
+                    raise
+                self._found.add(found, copies)
+            await in_thread(engine.add_packages, found)
 
     async def get_var(self, name: str) -> Any:
         """The value of a variable; see Interpreter.get_var()."""

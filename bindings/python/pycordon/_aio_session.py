@@ -11,8 +11,8 @@ from typing import (
 )  # fmt: skip
 
 from . import _fileops
-from ._aio_files import AsyncFiles
-from ._aio_wait import in_thread
+from ._aio_files import AsyncFiles, copy_layers
+from ._aio_wait import in_thread, installed
 from ._job import Command, RunArguments, Stdin, StrPath
 from ._policy import Config
 from ._result import Published, Result
@@ -148,6 +148,18 @@ class AsyncSession:
         )  # fmt: skip
         result = await self._waiters.wait(self._core.start(args))
         return result.raise_for_status() if check else result
+
+    async def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all commands from now on; see Session.install(). A cancelled task stops the
+        installer."""
+        core = self._core
+        core.check_open()
+        asked = core.ask_home()
+        home = core.home_for_copies(None if asked is None else await self._waiters.wait(asked))
+        found = await installed(lambda line: core.find_packages(packages, build_packages, line))
+        copies = core.found.missing(found, home)
+        await copy_layers(self.files, copies)
+        core.use_packages(found, copies)
 
     async def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

@@ -14,15 +14,18 @@ import resource
 import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable, Deque, Optional, Tuple, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Deque, Optional, Tuple, TypeVar, Union
 
 from . import _cordon
 from ._native import PerProcess
 from ._builds import Need
 from ._engine import Engine, Started
-from ._errors import CordonError
+from ._errors import CordonError, StateError
 from ._job import RunArguments
 from ._result import Result
+
+if TYPE_CHECKING:
+    from ._packages import Packages
 
 T = TypeVar("T")
 
@@ -140,6 +143,30 @@ async def in_thread(
         await settled(future)
         if undo is not None and not future.cancelled() and future.exception() is None:
             undo(future.result())
+        raise
+
+
+@PerProcess
+def _installers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(2, "cordon-install")
+
+
+async def installed(install: "Callable[[Callable[[str], object]], Packages]") -> "Packages":
+    """What an installation gives, which takes its time in a thread. A cancelled task does not wait for the
+    installer, which is ended at the next line that it says."""
+    is_stopped = False
+
+    def line(_: str) -> None:
+        if is_stopped:
+            raise StateError("the installation was cancelled")
+
+    future = asyncio.get_running_loop().run_in_executor(_installers(), install, line)
+    future.add_done_callback(_look_at)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        is_stopped = True
+        future.cancel()  # if it has not begun
         raise
 
 

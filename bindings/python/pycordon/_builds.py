@@ -184,6 +184,10 @@ class Builds:
         self._counts = {"compiled": 0, "reused": 0}
         self.after_fork()
 
+    def use(self, settings: "Settings") -> None:
+        """Later programs are compiled for runs with these."""
+        self._settings = settings
+
     def after_fork(self) -> None:
         """In a forked child: what goes on is the parent's."""
         self._lock = threading.RLock()  # a signal handler may close the sandbox meanwhile

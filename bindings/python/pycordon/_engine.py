@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _cordon, _store
 from ._branch import Branch, Files, of_run, of_workspace
@@ -18,9 +19,11 @@ from ._code import Code, put_code
 from ._commands import SHELLS, refused
 from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
 from ._flags import flags_of
+from ._filesteps import check_room
 from ._job import Job, RunArguments, StrPath, set_in
+from ._packages import Packages, install_more
 from ._parked import Parked
-from ._policy import Policy
+from ._policy import Policy, from_document
 from ._python import KEPT_HOME, callers_path, hidden, interpreter, program, search_path
 from ._result import Result, not_started
 from ._runs import Runs
@@ -32,6 +35,7 @@ from ._warm import MAIN, Warm
 if TYPE_CHECKING:
     from ._ahead import Ahead
     from ._fileops import Op
+    from ._filesteps import Steps
 
 # The command line tool itself obeys these variables: they must not change for it.
 _USED_BY_COMMAND = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
@@ -89,6 +93,7 @@ class Engine:
         self._snapshots = Snapshots()
         self.warm = None if settings.preload is None else Warm(settings, self.private.place_for_code)
         self._pid = os.getpid()
+        self._adding = threading.Lock()
 
     @classmethod
     def attach(cls, id: str) -> "Engine":
@@ -157,6 +162,50 @@ class Engine:
             self.parked = self.runs.parked = Parked(self._make_pool)
         self.private.replace(home)
 
+    # --- packages for an engine that exists --------------------------------------------------------
+
+    def find_packages(
+        self, packages: Tuple[object, ...], may_build: bool, line: Optional[Callable[[str], object]] = None
+    ) -> Packages:
+        """Finds or installs more packages; they are not seen by runs yet."""
+        self.check_open()
+        return install_more(packages, self.settings.policy, may_build, line, self.settings.base_dir)
+
+    def add_packages(self, packages: Packages) -> None:
+        """Later runs see them, before those that there are."""
+        with self._adding:
+            self.check_open()
+            old = self.settings
+            every = packages.over(old.packages)
+            programs = tuple(dict.fromkeys((*packages.programs, *old.programs)))
+            settings = replace(old, policy=packages.applied(old.policy), packages=every, programs=programs)
+            viewer = Viewer(settings)
+            self._record(packages)
+            self.private.use(settings, viewer)
+            self.settings, self.policies, self._viewer = settings, Policies(settings), viewer
+            self.builds.use(settings)
+            warm, parked = self.warm, self.parked
+            if warm is not None:
+                self.warm = Warm(settings, self.private.place_for_code)
+                warm.close()
+            if parked is not None:  # they have the old view
+                self.parked = self.runs.parked = Parked(self._make_pool)
+                parked.close()
+            if self.ahead is not None:
+                self.ahead.close()
+                self.ahead.reopen()
+
+    def _record(self, packages: Packages) -> None:
+        """For those who attach() from now on. Others may have been given other settings."""
+        home = self.private.open() if self.settings.id is not None else self.private.home
+        if home is None or home.pid != os.getpid():  # a forked child installs for itself
+            return
+        home.require()
+        meta = home.meta()
+        policy = packages.applied(from_document(meta["policy"], frozenset(meta["unlimited"])))
+        programs = list(dict.fromkeys((*packages.programs, *meta["programs"])))
+        home.record({**meta, "policy": policy.effective(), "programs": programs})
+
     @property
     def level(self) -> str:
         """Which layers there are."""
@@ -165,6 +214,12 @@ class Engine:
     def memory_bytes(self) -> int:
         """limits.memory of a run; 0: none."""
         return self._viewer.limits(self.private.open().path).memory_bytes
+
+    def room(self, layers: Sequence[str]) -> "Steps[None]":
+        """Looks whether copies of package layers fit into the private home."""
+        home, limit = self.private.inside_home(), self._viewer.limits(self.private.open().path).disk_bytes
+        tmp = "/tmp" if self.level != "landlock" else os.path.join(os.path.dirname(home), "tmp")
+        return check_room(layers, (home, tmp), limit)
 
     # --- its life --------------------------------------------------------------------------------
 
@@ -178,6 +233,7 @@ class Engine:
         """A forked child shares the private directory with its parent, and has no runs."""
         if self._pid != os.getpid():
             self._pid = os.getpid()
+            self._adding = threading.Lock()
             self.private.renew_lock()
             if self.warm is not None:
                 self.warm.renew_lock()
@@ -277,10 +333,11 @@ class Engine:
             return None  # prepare() says so
         return self.builds.need(args, policy)
 
-    def begin_files(self, op: "Op[Any]", out_fd: int) -> Union[Started, Result]:
-        """Starts a run that serves requests about files instead of executing something."""
+    def begin_files(self, op: "Op[Any]", out_fd: int, in_home: bool = False) -> Union[Started, Result]:
+        """Starts a run that serves requests about files instead of executing something. ``in_home``: about
+        those in the private home, so it needs no workspace, which another run may have."""
         settings, home = self.settings, self.start()
-        policy = self.policies.for_files(op.grows)
+        policy = self.policies.for_files(op.grows, without_workspace=in_home)
         job = Job(policy.native(settings.base_dir), ["files"], cwd=self.workdir)
         options = job.options
         options.update(settings.launch_options())
@@ -290,7 +347,9 @@ class Engine:
         options["memory_bytes"] = -1
         if "fs.workspace" in policy.effective():
             options["workspace_name"] = None  # Runs.start() fills it in
-        if settings.private_workdir:
+        if in_home:
+            job.set("cwd", self.private.inside_home())
+        elif settings.private_workdir:
             job.set("cwd", self.private.inside_workdir())
         options.update(files=True, stdin=op.request, stdout=out_fd, stderr="capture")
         return self._start(job, None)

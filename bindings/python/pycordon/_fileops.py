@@ -165,11 +165,16 @@ def memory_file() -> Iterator[int]:
         os.close(fd)
 
 
+def disk_is_full() -> OSError:
+    """What does not fit into a sandbox."""
+    return OSError(errno.ENOSPC, "the sandbox's disk limit is reached")
+
+
 def answers_of(result: "Result", fd: int, count: int) -> List[Answer]:
     """What a server wrote into a memory file. It must have come to its end by itself."""
     # It may have ended before the limit was noticed. Only operations that may need space have one.
     if result.kind == "disk" or any(denial.rule == "limits.disk" for denial in result.denials):
-        raise OSError(errno.ENOSPC, "the sandbox's disk limit is reached")
+        raise disk_is_full()
     if not result.ok:
         raise SetupError(
             f"the file server inside the sandbox failed: {result.kind}",

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import List, Optional, Sequence, Tuple, TypeVar, Union
+from typing import List, Mapping, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _fileops, _filesteps
 from ._engine import Engine
+from ._errors import CordonError
 from ._fileops import FileInfo, Op, StrPath
 from ._filesteps import Steps
 from ._hostfiles import read_source
+from ._native import log
 from ._process import wait_for
 
 __all__ = ["FileInfo", "Files"]
@@ -23,14 +25,15 @@ class Files:
     ``workdir``. Errors are FileNotFoundError, PermissionError, IsADirectoryError,
     NotADirectoryError, FileExistsError, OSError."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, in_home: bool = False) -> None:
         self._engine = engine
+        self._in_home = in_home  # the private home alone, also while a run has the workspace
 
     def _do(self, op: Op[T]) -> T:
         if op.count == 0:
             return op.finish([])
         with _fileops.memory_file() as fd:
-            result = wait_for(self._engine.begin_files(op, fd))
+            result = wait_for(self._engine.begin_files(op, fd, self._in_home))
             answers = _fileops.answers_of(result, fd, op.count)
         return op.finish(answers)
 
@@ -160,3 +163,22 @@ class Files:
 def perform(files: Files, op: Op[T]) -> T:
     """Carries out an operation that Files has no method for."""
     return files._do(op)
+
+
+def copy_layers(files: Files, copies: Mapping[str, str]) -> None:
+    """Copies package layers to their places, all or none."""
+    try:
+        for layer, place in copies.items():
+            files._follow(_filesteps.copy_layer(layer, place))
+    except BaseException:
+        remove_layers(files, copies)
+        raise
+
+
+def remove_layers(files: Files, copies: Mapping[str, str]) -> None:
+    """Nobody uses them, so whatever keeps them from being removed is no error."""
+    for place in copies.values():
+        try:
+            files.remove(place, recursive=True, missing_ok=True)
+        except (OSError, CordonError) as error:
+            log.debug("a copy of packages is left: %s", error)

@@ -8,8 +8,9 @@ import fnmatch
 import io
 import os
 import posixpath
+import stat
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Generator, List, Optional, Sequence, Tuple,
+    TYPE_CHECKING, Any, Callable, Dict, FrozenSet, Generator, Iterator, List, Optional, Sequence, Tuple,
     TypeVar, Union,
 )  # fmt: skip
 
@@ -238,3 +239,82 @@ def copy_out(
                 raise _fileops.too_large(path, limit)
             write_all(file, data)
             data, more = (yield _fileops.piece(path, done)) if more else (b"", False)
+
+
+_BLOCK = 4096
+
+
+def _rounded(size: int) -> int:
+    return -(-size // _BLOCK) * _BLOCK
+
+
+def _usage(directory: str) -> "Op[Optional[Tuple[int, int]]]":
+    """Bytes and number of files below a directory inside; None if they are too many to be told."""
+    listing = _fileops.listing(directory, 0)
+
+    def finish(answers: List[Answer]) -> Optional[Tuple[int, int]]:
+        try:
+            found = listing.finish(answers)
+        except OSError:
+            return None
+        return sum(_rounded(info.size) for info in found if info.is_file), len(found)
+
+    return Op(listing.request, 1, finish)
+
+
+def check_room(layers: Sequence[str], places: Sequence[str], limit: int) -> Steps[None]:
+    """OSError if package layers do not fit beside what is in the private directories ``places``. Where a
+    limit is watched, reaching it would end what runs there. 0: there is no limit."""
+    if not limit or not layers:
+        return
+    size, count = 0, 0
+    for place in places:
+        found = yield _usage(place)
+        if found is not None:
+            size, count = size + found[0], count + found[1]
+    for layer in layers:
+        for directory, names, files in os.walk(layer):
+            sizes = [os.lstat(os.path.join(directory, name)).st_size for name in files]
+            size, count = size + sum(map(_rounded, sizes)), count + len(names) + len(files)
+    if size > limit or count > limit // _BLOCK:
+        raise _fileops.disk_is_full()
+
+
+def _pieces(path: str, place: str) -> Iterator[Op[None]]:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o777
+        yield _fileops.write(place, file.read(_fileops.PIECE), mode | stat.S_IWUSR)
+        while data := file.read(_fileops.PIECE):
+            yield _fileops.write(place, data, append=True)
+
+
+def _contents(layer: str, place: str) -> Iterator[Op[None]]:
+    """What makes a copy of a directory of the host. Without what Python has compiled: that belongs to the
+    files with their dates, and it will do it again."""
+    todo = [(layer, place)]
+    while todo:
+        directory, to = todo.pop()
+        yield _fileops.mkdir(to)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                name = posixpath.join(to, entry.name)
+                if entry.is_symlink():
+                    yield _fileops.symlink(name, os.readlink(entry.path))
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    todo.append((entry.path, name))
+                elif entry.is_file():
+                    yield from _pieces(entry.path, name)
+
+
+def copy_layer(layer: str, place: str) -> Steps[None]:
+    """Copies a package layer, some MiB at a time. Every file is made by the server inside, so a link that the
+    guest puts in the way leads where it would lead the guest."""
+    ops: List[Op[None]] = []
+    size = 0
+    for op in _contents(layer, place):
+        ops.append(op)
+        size += len(op.request)
+        if size >= _fileops.PIECE:
+            yield _fileops.joined(ops)
+            ops, size = [], 0
+    yield _fileops.joined(ops)

@@ -172,8 +172,12 @@ class Front:
 
     def _modules(self) -> List[str]:
         """Directories with modules of packages."""
-        layers = self._engine.settings.packages
+        layers = self._packages()
         return [] if layers is None else layers.modules
+
+    def _packages(self) -> Optional[Packages]:
+        """What it was given, or has installed."""
+        return self._engine.settings.packages
 
     @property
     def warm_reason(self) -> Optional[str]:

@@ -178,7 +178,10 @@ class InSession(Front):
 
     def __init__(self, core: SessionCore, driver: Optional[Driver] = None) -> None:
         self._engine = cast("Engine", _InSessionEngine(core, driver))
-        self._packages = core.packages
+        self._core = core
 
     def _modules(self) -> List[str]:
-        return [] if self._packages is None else self._packages.modules
+        return self._core.found.modules
+
+    def _packages(self) -> None:
+        return None  # nothing is installed into these

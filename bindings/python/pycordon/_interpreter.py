@@ -17,10 +17,12 @@ from . import _arguments
 from ._code import Content
 from ._errors import ClosedError, SetupError, StateError, SystemCallError, UsageError
 from ._execution import Execution
+from ._files import Files, copy_layers, remove_layers
 from ._image import FORKS_MAX, FREEZE_SECONDS, Image, check_engine, check_kind, freezer
 from ._interpreters import find_kind
 from ._job import Callback, RunArguments, StrPath
 from ._live import GRACE_SECONDS, Live, Task, make_execution
+from ._packages import Found, Packages
 from ._policy import Config
 from ._sandbox import Sandbox
 from ._snapshot import Snapshot
@@ -28,7 +30,8 @@ from ._snapshot import Snapshot
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._branch import Files
+    from ._branch import Files as FilesOfFork
+    from ._engine import Engine
     from ._front import Front
     from ._types import InterpreterSettings
 
@@ -94,6 +97,7 @@ class InterpreterFront:
         self._is_closed = False
         self._is_starting = False
         self._image: Optional[Image] = None  # what it begins with, if it is a fork
+        self._found = Found(None)  # packages of the one that runs
         self._first_count = 0
 
     @property
@@ -114,6 +118,33 @@ class InterpreterFront:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._kind.name}{' closed' if self._is_closed else ''}>"
 
+    # --- packages ----------------------------------------------------------------------------------
+
+    def _check_installable(self) -> "Engine":
+        """Whether an interpreter that runs can have more packages."""
+        self._check_open()
+        engine = self._sandbox._engine
+        engine.check_open()
+        if not engine.settings.persist:
+            raise StateError(
+                "an interpreter whose files are in memory gets no packages later (a Pool's, persist=False)",
+                hint="give packages= when it is made",
+            )
+        if self._has_state:
+            engine.private.inside_copies()  # before anything is installed
+        return engine
+
+    @property
+    def _has_state(self) -> bool:
+        """Whether one runs, or a fork is going to. Otherwise a fresh one will see what its sandbox has."""
+        return self._image is not None or (self._live is not None and not self._live.is_over)
+
+    def _copies_for(self, engine: "Engine", packages: Packages) -> Dict[str, str]:
+        return self._found.missing(packages, engine.private.inside_copies())
+
+    def _packages_request(self, packages: Packages, copies: Mapping[str, str]) -> Tuple[str, bytes]:
+        return self._kind.packages(self._found.variables(packages, copies), self._found.modules)
+
     def interrupt(self) -> bool:
         """Interrupts the code that runs now, as Ctrl-C does; what it has done so far is kept. False:
         nothing runs. Any thread may call it."""
@@ -132,6 +163,8 @@ class InterpreterFront:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
         argv = self._kind.argv(self._sandbox._modules())
+        if self._image is None:
+            self._found = Found(self._sandbox._packages())
         # A fork goes to its directory itself.
         args = RunArguments(argv, cwd=self._cwd if self._image is None else "/")
         live.start(self._sandbox._engine, args, self._image)
@@ -200,11 +233,11 @@ class InterpreterFront:
         live.image = task.image
         return task.image
 
-    def _copies(self, n: int) -> "List[Files]":
+    def _copies(self, n: int) -> "List[FilesOfFork]":
         """The files, for each fork."""
         engine, run = self._sandbox._engine, None if self._live is None else self._live.run
         engine.runs.check_quiet(run)
-        made: "List[Files]" = []
+        made: "List[FilesOfFork]" = []
         try:
             for _ in range(n):
                 made.append(engine.copy_files(run))
@@ -220,13 +253,14 @@ class InterpreterFront:
         self._sandbox._engine.check_restore(snapshot, None if self._live is None else self._live.run)
 
     def _go_on_as(
-        self, parent: "InterpreterFront", kind: "Type[Front]", files: "Files", image: Image
+        self, parent: "InterpreterFront", kind: "Type[Front]", files: "FilesOfFork", image: Image
     ) -> None:
         """A new object becomes a fork, with a sandbox of this kind."""
         sandbox = kind.__new__(kind)
         sandbox._engine = parent._sandbox._engine.branch(files)
         self._set_up(parent._kind.name, sandbox, True, parent._cwd, parent._limit, parent._grace)
         self._image, self._first_count = image, parent._count
+        self._found = parent._found.copy()
 
     def _new_task(
         self, kind: str, timeout: Optional[float], callbacks: Dict[str, Optional[Callback]]
@@ -359,6 +393,29 @@ class Interpreter(InterpreterFront):
         payload = self._kind.variables(variables)
         with self._turns:
             self._ask("set", payload)
+
+    def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for the code from now on, without a restart: ``install("pandas==2.2.0",
+        "npm:lodash@4")``. The words and the installation are as for ``packages=`` of a Sandbox
+        (docs/packages.md), and the sandbox has them, too. For the interpreter that runs they are copied into
+        its private home, where code can change them; OSError (ENOSPC) if they do not fit. A module that was
+        imported before stays what it is. If it fails, the code finds what it found before."""
+        engine = self._check_installable()
+        found = engine.find_packages(packages, build_packages)
+        with self._turns:
+            self._check_open()
+            if self._has_state:
+                self._ready()
+                files, copies = Files(engine, in_home=True), self._copies_for(engine, found)
+                files._follow(engine.room(list(copies)))
+                copy_layers(files, copies)
+                try:
+                    self._ask(*self._packages_request(found, copies))
+                except BaseException:
+                    remove_layers(files, copies)
+                    raise
+                self._found.add(found, copies)
+            engine.add_packages(found)
 
     def get_var(self, name: str) -> Any:
         """The value of a variable, if JSON can say it (Python: or bytes; bash: the text). KeyError:

@@ -108,6 +108,14 @@ class Kind:
             return b"".join(_in_bash(name, value) for name, value in values.items())
         return b"".join(self._variable(name, value) for name, value in values.items())
 
+    def packages(self, variables: Mapping[str, str], older: Sequence[str]) -> Tuple[str, bytes]:
+        """A request that puts directories of packages before the values of variables. ``older``: those with
+        Python's that it has."""
+        if self.name != "bash":
+            return "packages", json.dumps({"variables": dict(variables), "older": list(older)}).encode()
+        lines = (f"export {name}={shlex.quote(path)}${{{name}:+:${name}}}\n" for name, path in variables.items())
+        return "set", "".join(lines).encode("utf-8", "surrogateescape")
+
     def _variable(self, name: str, value: Any) -> bytes:
         if isinstance(value, (bytes, bytearray)) and self.name == "python":
             kind, data = "bytes", bytes(value)

@@ -95,7 +95,13 @@ class Parked:
     def start(self, policy: _cordon.Policy, argv: Sequence[str], options: Dict[str, Any]) -> _cordon.Run:
         """Starts a run, with what was made ahead if that fits."""
         pool = self.open()
-        return (launcher() if pool is None else pool).start(policy, argv, **options)
+        if pool is not None:
+            try:
+                return pool.start(policy, argv, **options)
+            except _cordon.Error as error:
+                if error.name != "state" or not self._is_closed:
+                    raise
+        return launcher().start(policy, argv, **options)  # also if it was closed just now
 
     def ended(self, run: Optional[_cordon.Run] = None) -> bool:
         """A run is over: there may be room for a new one. Freeing the run takes a moment, for which

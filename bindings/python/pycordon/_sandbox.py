@@ -85,6 +85,12 @@ class Sandbox(Front):
         goes on. If it fails, the files are what they are now."""
         self._engine.restore(snapshot)
 
+    def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all runs from now on: ``install("pandas==2.2.0", "npm:lodash@4")``. They
+        come before those that the sandbox has, which stay. The words and everything else are as for
+        ``packages=`` (docs/packages.md); if it fails, nothing has changed."""
+        self._engine.add_packages(self._engine.find_packages(packages, build_packages))
+
     # --- running ---------------------------------------------------------------------------------
 
     def run(

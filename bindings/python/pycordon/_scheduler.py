@@ -105,7 +105,7 @@ class Scheduler:
         self._queue = _arguments.whole("max_queue", max_queue, 0, 1 << 20)
         self._most_sessions = _arguments.whole("max_sessions", max_sessions, 0, 4096)
         self._file_bytes = _arguments.whole("max_file_bytes", max_file_bytes, 0, 1 << 40)
-        _arguments.flag("build_packages", build_packages)
+        self._build_packages = _arguments.flag("build_packages", build_packages)
         policy = make_policy(config, cast(Dict[str, Any], settings))
         given = policy.effective()
         if "limits.wall" not in given and "limits.wall" not in policy.unlimited:

@@ -18,6 +18,7 @@ from ._interpreters import find_kind
 from ._job import Callback, Command, StrPath
 from ._policy import Policy
 from ._result import Result
+from ._scheduler_kit import package_words
 from ._tighten import tightened
 
 if TYPE_CHECKING:
@@ -170,6 +171,13 @@ class SchedulerSession:
             return await box.run(
                 cmd, timeout=limit, env=env, cwd=cwd, on_stdout=on_stdout, on_stderr=on_stderr
             )
+
+    async def install(self, *packages: str) -> None:
+        """Installs packages for this session's code and commands from now on, without a restart; see
+        Interpreter.install(). PolicyError: the scheduler does not allow one of them."""
+        scheduler = self._scheduler
+        words = package_words(packages, scheduler._allowed)
+        await self._open()[1].install(*words, build_packages=scheduler._build_packages)
 
     async def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

@@ -3,22 +3,26 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal as signals
+import threading
 from typing import (
-    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, TypeVar, Union, cast,
+    TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import _arguments, _cordon, _fileops, _keys
-from ._errors import ClosedError, make_error, raise_native
-from ._files import Files
+from ._errors import ClosedError, StateError, make_error, raise_native
+from ._files import Files, copy_layers
 from ._front import Front
 from ._hints import in_python
 from ._job import Command, RunArguments, Stdin, StrPath
 from ._native import launcher
-from ._policy import Config
+from ._packages import Found, Packages, before, install_more
+from ._policy import Config, from_document
 from ._result import Published, Result, from_receipt
+from ._view import View, own_home
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -29,6 +33,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FILES_MS = 300_000
+_SAY_HOME = ["/bin/sh", "-c", 'printf %s "$HOME"']
 
 
 def _limit(key: str, name: str, value: Any, scale: int) -> int:
@@ -121,8 +126,12 @@ class SessionCore:
         front = Front(config, workdir=workdir, persist=False, env=env, **settings)
         engine = front._engine
         self.policy: "Policy" = engine.settings.policy
+        self._base_dir = engine.settings.base_dir
         self.writable_paths = engine.writable_paths
-        self.packages = engine.settings.packages  # their layers are in use as long as this object
+        self.found = Found(engine.settings.packages)  # their layers are in use as long as this object
+        self._view: Optional[View] = None
+        self._variables: Dict[str, str] = {}  # of packages that came later
+        self._adding = threading.Lock()
         options = engine.settings.launch_options()
         if home is not None:
             options["home"] = home
@@ -130,6 +139,7 @@ class SessionCore:
             if key in self.policy.unlimited:
                 options[option] = -1
         argv = None if program is None else [os.fspath(program)]
+        self._options, self._argv = options, argv
         try:
             self.native = launcher().session(engine.policies.native(self.policy), argv, **options)
         except _cordon.Error as error:
@@ -169,6 +179,8 @@ class SessionCore:
     def exec(self, argv: List[str], merged: bool = False, **options: Any) -> SessionCommand:
         """The same, as the library takes it."""
         self.check_open()
+        if self._variables and not options.get("files"):
+            options["env"] = {**self._variables, **options.get("env", {})}
         try:
             return SessionCommand(self, self.native.exec(argv, **options), merged)
         except _cordon.Error as error:
@@ -177,6 +189,49 @@ class SessionCore:
     def start_files(self, op: "Op[Any]", fd: int) -> SessionCommand:
         """Starts the file server for one operation; its answers go to ``fd``."""
         return self.exec(["files"], files=True, stdin=op.request, stdout=fd, wall_ms=_FILES_MS)
+
+    # --- packages for a session that goes on -------------------------------------------------------
+
+    def find_packages(
+        self, packages: Tuple[object, ...], may_build: bool, line: Optional[Callable[[str], object]] = None
+    ) -> Packages:
+        """Finds or installs more packages; the session does not see them yet."""
+        self.check_open()
+        return install_more(packages, self.policy, may_build, line, self._base_dir)
+
+    def _planned(self) -> View:
+        """What its commands see."""
+        if self._view is None:
+            doc = {key: value for key, value in self.policy.effective().items() if key != "commands"}
+            policy = from_document(doc, self.policy.unlimited).native(self._base_dir)
+            try:
+                text = launcher().plan(policy, self._argv or ["/bin/sh"], **self._options)
+            except _cordon.Error as error:
+                raise_native(error)
+            self._view = View.from_plan(json.loads(text))
+        return self._view
+
+    def ask_home(self) -> Optional[SessionCommand]:
+        """A command whose result home_for_copies() needs; None: it needs none."""
+        return self.exec(_SAY_HOME) if self._planned().level == "landlock" else None
+
+    def home_for_copies(self, said: Optional[Result]) -> str:
+        """The home directory inside. At level landlock its name is new for each session. What commands say
+        is only used inside."""
+        view = self._planned()
+        if said is None:
+            return own_home(view.home, view)
+        if not said.ok or not said.stdout.startswith("/"):
+            raise StateError("the session's home directory cannot be found", hint=said.explain() or None)
+        return own_home(said.stdout, view)
+
+    def use_packages(self, packages: Packages, copies: Mapping[str, str]) -> None:
+        """Later commands find them first."""
+        view = self._planned()
+        with self._adding:
+            for name, value in self.found.variables(packages, copies).items():
+                self._variables[name] = before(value, self._variables.get(name) or view.env.get(name))
+            self.found.add(packages, copies)
 
     def order(self, name: str) -> Any:
         """pause, resume or usage."""
@@ -309,6 +364,20 @@ class Session:
         result = command.wait()
         assert result is not None
         return result.raise_for_status() if check else result
+
+    def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all commands from now on: ``install("pandas==2.2.0", "npm:lodash@4")``. The
+        words and the installation are as for ``packages=`` of a Sandbox (docs/packages.md). What is installed
+        is copied into the session's private home, where commands can change it. OSError (ENOSPC) if it does
+        not fit. If it fails, commands find what they found before."""
+        core = self._core
+        core.check_open()
+        asked = core.ask_home()
+        home = core.home_for_copies(None if asked is None else asked.wait())
+        found = core.find_packages(packages, build_packages)
+        copies = core.found.missing(found, home)
+        copy_layers(self.files, copies)
+        core.use_packages(found, copies)
 
     def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

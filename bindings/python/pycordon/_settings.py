@@ -122,8 +122,12 @@ class Policies:
             allow_overrides=settings.allow_overrides,
         )
 
-    def for_files(self, grows: bool) -> Policy:
+    def for_files(self, grows: bool, without_workspace: bool = False) -> Policy:
         """The policy of the file server. ``grows``: the operation may need space."""
+        if without_workspace:
+            made = self.for_files(grows)
+            doc = {key: value for key, value in made.effective().items() if key not in ("fs.workspace", "cwd")}
+            return from_document(doc, made.unlimited)
         policy = self._files
         if policy is None:
             stated = self._settings.policy

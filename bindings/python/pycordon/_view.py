@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Dict, Mapping, Optional, Tuple
 
 from . import _cordon, _store
-from ._native import launcher, log
+from ._native import caller_home, launcher, log
 from ._code import INSIDE, PROGRAMS, Drop
 from ._errors import ClosedError, CordonError, PathError, StateError, raise_native
 from ._policy import Policy, from_document
@@ -38,6 +38,7 @@ class View:
     shown: Tuple[str, ...]  # files of the host that are visible, for whatever reason
     memory_bytes: int  # limits; 0: none
     disk_bytes: int
+    env: Mapping[str, str]  # variables
 
     @classmethod
     def from_plan(cls, plan: Mapping[str, Any]) -> "View":
@@ -54,7 +55,18 @@ class View:
             tuple(step["path"] for step in plan["steps"] if step["do"] in _SHOWING),
             int(plan["limits"].get("memory_bytes", 0)),
             int(plan["limits"].get("workspace_bytes", 0)),
+            env,
         )
+
+
+def own_home(home: str, view: View) -> str:
+    """The home directory inside, if it is not one of the host that was granted."""
+    if inside(home, view.shown) if view.level != "landlock" else home == caller_home():
+        raise StateError(
+            f"the home directory inside is the host's ('{home}'), where nothing is installed",
+            hint="grant less than the home directory, or give packages= when it is made",
+        )
+    return home
 
 
 class Viewer:
@@ -158,6 +170,12 @@ class PrivateDir:
     def renew_lock(self) -> None:
         """In a forked child another thread of the parent may hold the old one for ever."""
         self._lock = threading.RLock()  # a signal handler may close the sandbox meanwhile
+
+    def use(self, settings: Settings, viewer: Viewer) -> None:
+        """Later runs have these."""
+        with self._lock:
+            self._settings, self._viewer = settings, viewer
+            self._links, self._paths = {}, {}
 
     def take(self, home: _store.Home) -> None:
         """Uses a directory that exists."""
@@ -288,6 +306,11 @@ class PrivateDir:
         if view.level == "landlock" and self.home is not None:
             return os.path.join(self.home.path, "home")
         return view.home
+
+    def inside_copies(self) -> str:
+        """The same, for copies of packages: it must be the sandbox's own."""
+        view = self._viewer.common()
+        return own_home(self.inside_home(), view)
 
     def inside_code(self, drop: str) -> str:
         """A run's code, as it sees that. ``drop``: the host's directory."""

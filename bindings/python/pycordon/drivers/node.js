@@ -14,6 +14,9 @@ const net = require('net');
 const vm = require('vm');
 const util = require('util');
 const { Session } = require('inspector');
+const { _initPaths: initPaths } = require('module');
+
+const { env } = process;
 
 const { writeSync, fstatSync } = fs;
 const { inspect } = util;
@@ -316,6 +319,17 @@ function setVars(data) {
   }
 }
 
+// Directories of packages come before what is in variables.
+function addPackages(data) {
+  const { variables } = parse(toText(data));
+  const names = ownKeys(variables);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    env[name] = env[name] ? `${variables[name]}:${env[name]}` : variables[name];
+  }
+  initPaths();
+}
+
 function getVar(id, name) {
   post(session, 'Runtime.evaluate', { expression: name, replMode: true }, (error, got) => {
     if (error || got.exceptionDetails) return refuse(id, 'NameError', `${name} is not defined`);
@@ -343,6 +357,9 @@ function answer(kind, id, data) {
   try {
     if (kind === 'set') {
       setVars(data);
+      send(id, { type: 'value', kind: 'none' }, []);
+    } else if (kind === 'packages') {
+      addPackages(data);
       send(id, { type: 'value', kind: 'none' }, []);
     } else if (kind === 'get') getVar(id, toText(data));
     else sync(id, +toText(data), 200);

@@ -445,6 +445,24 @@ def _set_vars(data: bytes) -> None:
         _main.__dict__[head["name"]] = value if head["kind"] == "bytes" else json.loads(value)
 
 
+def _add_packages(data: bytes) -> None:
+    """Directories of packages come before what is in variables; of modules before older packages, but after
+    what belongs to Python, as those that it was started with."""
+    import json
+
+    given = json.loads(data)
+    for name, value in given["variables"].items():
+        own = os.environ.get(name)
+        os.environ[name] = f"{value}:{own}" if own else value
+    modules = given["variables"].get("PYTHONPATH")
+    if modules is not None:
+        known = [path for path in sys.path if path != modules]
+        ours = (i for i, path in enumerate(known) if path in given["older"] or str(path).endswith("-packages"))
+        known.insert(next(ours, len(known)), modules)
+        sys.path[:] = known
+        sys.path_importer_cache.pop(modules, None)
+
+
 def _get_var(token: bytes, name: str) -> None:
     import json
 
@@ -500,6 +518,8 @@ def _serve() -> None:
             _execute(token, data)
         elif kind == b"set":
             _answer(token, lambda data=data: _set_vars(data), True)  # type: ignore[misc]
+        elif kind == b"packages":
+            _answer(token, lambda data=data: _add_packages(data), True)  # type: ignore[misc]
         elif kind == b"get":
             _answer(token, lambda data=data: _get_var(token, data.decode()), False)  # type: ignore[misc]
         elif kind == b"freeze":
