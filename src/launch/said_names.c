@@ -88,6 +88,7 @@ static bool collect_names(struct said *l)
 	bool is_all = true;
 	size_t n_protected;
 
+	l->n_names = 0;
 	l->names = calloc(NAMES_MAX, sizeof(*l->names));
 	if (!l->names)
 		return false;
