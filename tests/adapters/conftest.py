@@ -134,39 +134,49 @@ def run_example():
 
 
 class PackageIndex:
-    """A package index on this machine with one pure package, `cordon-test-package`."""
+    """A package index on this machine; it begins with one pure package, `cordon-test-package`."""
 
     def __init__(self, directory):
         import functools
         import http.server
-        import zipfile
 
-        name = "cordon_test_package-1.0-py3-none-any.whl"
-        simple = directory / "simple" / "cordon-test-package"
-        simple.mkdir(parents=True)
-        with zipfile.ZipFile(simple / name, "w") as wheel:
-            info = "cordon_test_package-1.0.dist-info"
-            wheel.writestr("cordon_test_package.py", "WORD = 'installed inside'\n")
-            wheel.writestr(
-                f"{info}/METADATA",
-                "Metadata-Version: 2.1\nName: cordon-test-package\nVersion: 1.0\n",
-            )
-            wheel.writestr(
-                f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-            )
-            wheel.writestr(f"{info}/RECORD", "")
-        (simple / "index.html").write_text(f'<a href="{name}">{name}</a>')
+        self.directory = directory
+        self.add("cordon_test_package", "WORD = 'installed inside'\n")
         self.requests = requests = []
 
         class Handler(http.server.SimpleHTTPRequestHandler):
             def log_message(self, *args):
                 requests.append(args)
 
+            def end_headers(self):
+                self.send_header("Cache-Control", "max-age=0")  # who keeps a page asks whether it still holds
+                super().end_headers()
+
         handler = functools.partial(Handler, directory=str(directory))
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self.host = f"127.0.0.1:{self.server.server_address[1]}"
         self.env = {"PIP_INDEX_URL": f"http://{self.host}/simple", "PIP_NO_CACHE_DIR": "1"}
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def add(self, module, code, script=None):
+        """A wheel of one module. ``script``: the command that calls its main()."""
+        import zipfile
+
+        package, info = module.replace("_", "-"), f"{module}-1.0.dist-info"
+        files = {
+            f"{module}.py": code,
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n",
+            f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        }
+        if script:
+            files[f"{info}/entry_points.txt"] = f"[console_scripts]\n{script} = {module}:main\n"
+        files[f"{info}/RECORD"] = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
+        simple, name = self.directory / "simple" / package, f"{module}-1.0-py3-none-any.whl"
+        simple.mkdir(parents=True)
+        with zipfile.ZipFile(simple / name, "w") as wheel:
+            for path, text in files.items():
+                wheel.writestr(path, text)
+        (simple / "index.html").write_text(f'<a href="{name}">{name}</a>')
 
 
 @pytest.fixture
