@@ -60,7 +60,7 @@ calm=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,deny_patte
 	tests/integration/test_{home_paths,inject,installed,interactive,landlock_metadata,locks,names,new,own_init,packages,packages_shown,path}.py
 	tests/integration/test_{private,said,sandbox_verb,second_try,shapes,tools}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
-largest=tests/workspace/test_workspace_hostile.py
+largest=(tests/workspace/test_workspace_hostile.py tests/integration/test_packages.py)
 # Of these, what stands for the rest where a user is alone: the same tests run for a user whom root has
 # prepared things for. `tools/test.sh user` runs all of them so.
 alone=(tests/integration/test_{cli_options,cli_run,cli_streams,confine,home_paths,installed,interactive,locks}.py
@@ -134,9 +134,9 @@ caller() {
 	local name=$1 who='root user' uid='' must_work=$must_work what=("${calm[@]}")
 	shift
 	case $name in
-	calm-root) who=root what+=("--ignore=$largest") ;;
-	calm-prepared) who=user what+=("--ignore=$largest") ;;
-	calm-largest) what=("$largest") ;;
+	calm-root) who=root what+=("${largest[@]/#/--ignore=}") ;;
+	calm-prepared) who=user what+=("${largest[@]/#/--ignore=}") ;;
+	calm-largest) what=("${largest[@]}") ;;
 	# What only root can prepare runs in the others.
 	calm-user) uid=$((test_uid + 1)) must_work=0 what=("${alone[@]}" -m 'not slow') ;;
 	python-root) what=(tests/python) ;;
