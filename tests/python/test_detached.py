@@ -7,9 +7,11 @@ import glob
 import json
 import math
 import os
+import pathlib
 import secrets
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -17,6 +19,9 @@ import pytest
 
 import pycordon
 from pylib import processes_with, until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "integration"))
+from packageslib import Index, wheel  # noqa: E402
 
 EVERY_BYTE = bytes(range(256)) + "é€😀".encode() + b"\xed\xb3\xbf\xed\xa0\x80"
 
@@ -445,6 +450,42 @@ def test_wrong_settings_start_nothing(wrong, monkeypatch):
     monkeypatch.setattr(subprocess, "Popen", popen)
     with pytest.raises((pycordon.UsageError, pycordon.PolicyError, pycordon.PathError, pycordon.CommandNotFoundError)):
         pycordon.DetachedSession.create(**wrong)
+
+
+@pytest.fixture
+def index(place, monkeypatch):
+    made = Index()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(place / "cache"))
+    for variable, value in made.env.items():
+        monkeypatch.setenv(variable, value)
+    yield made
+    made.close()
+
+
+def test_packages(index, place, name):
+    """They are the supervisor's own, and in use as long as it lives."""
+    place.chmod(0o755)
+    digest = index.add(wheel("one"))
+    (place / "here" / "requirements.txt").write_text(f"one==1.0 --hash=sha256:{digest}\n")
+    for packages in (["one==1.0"], ["requirements.txt"]):
+        with made(name=name, packages=packages) as session:
+            assert session.exec(["python3", "-c", "import one; print(one.VERSION)"]).stdout == "1.0\n"
+    with pytest.raises(pycordon.SetupError, match="nosuch") as caught:
+        pycordon.DetachedSession.create(name=name, packages=["nosuch"])
+    assert "No matching distribution found" in str(caught.value)
+    assert name not in names()
+
+
+def test_a_cancelled_installation(index, name):
+    async def main(delay):
+        with pytest.raises(asyncio.TimeoutError):
+            made = pycordon.AsyncDetachedSession.create(name=name, idle="5m", lifetime="10m", packages=["one"])
+            await asyncio.wait_for(made, delay)
+
+    index.add(wheel("one"))
+    for delay in (0.02, 0.1):
+        asyncio.run(main(delay))
+        assert name not in names()
 
 
 def test_an_interrupted_creation_leaves_nothing(name, monkeypatch):

@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal as signals
 import subprocess
 import time
 from typing import (
-    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Type, TypeVar, Union, cast,
+    TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Type, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import _detached
@@ -67,14 +66,20 @@ class DetachedFront:
         return self._name
 
 
-def _perform(order: Order[T]) -> T:
-    """Calls the command and waits. Whatever interrupts that ends the command, and with it what it runs."""
+@contextlib.contextmanager
+def _process_of(order: Order[Any]) -> Iterator["subprocess.Popen[bytes]"]:
     with contextlib.ExitStack() as stack:
         words, options = stack.enter_context(order.ready())
         try:
             process = stack.enter_context(subprocess.Popen(words, **options))
         except OSError as error:
             raise _detached.cannot_start(error) from None
+        yield process
+
+
+def _perform(order: Order[T]) -> T:
+    """Calls the command and waits. Whatever interrupts that ends the command, and with it what it runs."""
+    with _process_of(order) as process:
         try:
             out, err = process.communicate()
         except BaseException:
@@ -84,18 +89,14 @@ def _perform(order: Order[T]) -> T:
 
 
 def _create(creation: Creation) -> None:
-    """The same for a session. If that is interrupted, nothing is left."""
-    with contextlib.ExitStack() as stack:
-        words, options = stack.enter_context(creation.order.ready())
-        try:
-            process = stack.enter_context(subprocess.Popen(words, **options))
-        except OSError as error:
-            raise _detached.cannot_start(error) from None
+    """The same for a session, of which nothing is left if that is interrupted."""
+    with _process_of(creation.order) as process:
         try:
             out, err = process.communicate()
         except BaseException:
-            # Packages may take minutes; else it ends by itself, and only then can be stopped what it has started.
-            process.send_signal(signals.SIGINT) if creation.installs else None
+            # Installing may take minutes. All else is over soon, and only then can the session be ended.
+            if creation.installs:
+                process.send_signal(signals.SIGINT)
             process.wait()
             with contextlib.suppress(CordonError):
                 _perform(_detached.stop_order(creation.name))
