@@ -317,16 +317,26 @@ def test_a_supervisor_that_is_killed_meanwhile(session):
     assert type(caught[0]) is pycordon.ClosedError and "has ended" in caught[0].message
 
 
-def test_who_waits_and_is_killed_takes_the_command_along(host, session):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_the_end_of_who_waits(host, session, number):
+    """An exception ends the command. A process that is killed cannot say anything: the command goes on."""
     mark = f"7{secrets.randbelow(10**9):09d}"
     code = f"import pycordon; pycordon.DetachedSession.attach({session.name!r}).exec(['sleep', '{mark}'])"
     thread = threading.Thread(target=lambda: host(code, check=False))
     thread.start()
-    until(lambda: any(b"session" not in words(pid) for pid in processes_with(mark)), "it has not begun")
-    (client,) = [pid for pid in processes_with(mark) if b"python" in words(pid).split(b"\0")[0]]
-    os.kill(int(client), signal.SIGINT)
-    until(lambda: not processes_with(mark), "it goes on")
-    thread.join()
+    until(lambda: any(words(pid).startswith(b"sleep\0") for pid in processes_with(mark)), "it has not begun")
+    (client,) = [pid for pid in processes_with(mark) if words(pid).split(b"\0")[1:2] == [b"-c"]]
+    os.kill(int(client), number)
+    if number == signal.SIGINT:
+        until(lambda: not processes_with(mark), "it goes on")
+        thread.join()
+    else:
+        until(lambda: client not in processes_with(mark), "it is there")
+        (entry,) = session.ps()
+        assert entry["running"]
+        session.kill(entry["number"])
+        until(lambda: not processes_with(mark), "it goes on")
+        thread.join()
     assert session.exec("true").ok
 
 

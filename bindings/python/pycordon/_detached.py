@@ -35,7 +35,7 @@ from ._hints import in_session
 from ._job import RunArguments
 from ._native import command, current_directory, launcher
 from ._policy import Config, Policy, from_document, nest, stated
-from ._result import Result, from_receipt
+from ._result import Result
 from ._session import argv_of, limit_of, result_of
 
 T = TypeVar("T")

@@ -211,8 +211,9 @@ class DetachedSession(DetachedFront):
         orphans: "Orphans" = "keep",
         check: bool = False,
     ) -> Result:
-        """Runs a command and waits for its end; see Session.exec(). It ends if this process does.
-        ``merge`` needs a shell inside, ``/bin/sh``."""
+        """Runs a command and waits for its end; see Session.exec(). An exception meanwhile, such as
+        KeyboardInterrupt, ends it. If this process is killed, it goes on: give a ``timeout``. ``merge``
+        needs a shell inside, ``/bin/sh``."""
         args = RunArguments(
             cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
             max_output=max_output, merge=merge, orphans=orphans,
