@@ -8,7 +8,7 @@ import re
 import pytest
 
 SOURCE = pathlib.Path(os.environ.get("CORDON_SOURCE", pathlib.Path(__file__).parents[2]))
-PAGES = ("docs/python.md", "docs/interpreters.md", "docs/scheduler.md", "docs/e2b.md", "README.md")
+PAGES = ("docs/python.md", "docs/interpreters.md", "docs/scheduler.md", "docs/e2b.md", "docs/sessions.md", "README.md")
 TEXT = "".join((SOURCE / name).read_text() for name in PAGES)
 EXAMPLES = re.findall(r"^```python\n(.*?)^```", TEXT, re.M | re.S)
 

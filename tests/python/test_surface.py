@@ -115,7 +115,7 @@ def public_names(kind):
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", ["Sandbox", "Pool", "Process", "Files"])
+@pytest.mark.parametrize("name", ["Sandbox", "Pool", "Process", "Files", "DetachedSession", "DetachedCommand"])
 def test_asynchronous_names_are_the_synchronous_ones(name):
     """With the same arguments, in the same order. But for the streams of a Process, which are files."""
     here, there = getattr(pycordon, name), getattr(pycordon, "Async" + name)

@@ -31,11 +31,17 @@ box.install("six", "npm:is-number@7", build_packages=True)
 python.install("six")
 pool.install("six")
 pycordon.Session().install("six")
+kept = pycordon.DetachedSession.create("agent", name="kept", idle="5m", lifetime=3600, packages=["six"], max_memory_mb=64)
+number: int = kept.start(["sleep", "60"], timeout="5s").number
+status: int = pycordon.DetachedSession.attach("kept").exec("cat", stdin=b"x", merge=True).returncode
+ended: Optional[pycordon.Result] = kept.command(number).wait(1.5)
 
 
 async def later() -> None:
     await pycordon.AsyncSandbox().install("six")
     await pycordon.AsyncSession().install("six")
+    there = await pycordon.AsyncDetachedSession.create(fs_read=["/usr/share"], workdir=Path("/srv"))
+    await (await there.start("true")).wait()
     await pycordon.AsyncInterpreter().install("six", build_packages=True)
 
 
@@ -68,3 +74,8 @@ python.set_vars(["a"])  # slip
 box.install(["six"])  # slip
 python.install("six", build="yes")  # slip
 pycordon.Session().install("six", build_packages="yes")  # slip
+pycordon.DetachedSession.create(max_memmory_mb=512)  # slip
+pycordon.DetachedSession.create(persist=True)  # slip
+pycordon.DetachedSession.create(idle=["5m"])  # slip
+kept.start("true", stdin=b"x")  # slip
+kept.kill("1")  # slip

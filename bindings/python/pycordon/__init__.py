@@ -34,21 +34,27 @@ from ._snapshot import Snapshot
 if TYPE_CHECKING:
     from . import workspaces
     from ._aio import AsyncFiles, AsyncProcess, AsyncSandbox
+    from ._aio_detached import AsyncDetachedCommand, AsyncDetachedSession
     from ._aio_interpreter import AsyncInterpreter
     from ._aio_pool import AsyncPool
     from ._aio_session import AsyncSession
+    from ._detached_session import DetachedCommand, DetachedSession
     from ._scheduler import ScheduledResult, Scheduler
     from ._scheduler_session import SchedulerSession
     from .workspaces import Workspace
 
-# asyncio takes long to import, and many programs do without.
+# asyncio takes long to import, and many programs do without it and the rest of these.
 _LAZY = {
+    "AsyncDetachedCommand": "_aio_detached",
+    "AsyncDetachedSession": "_aio_detached",
     "AsyncFiles": "_aio",
     "AsyncInterpreter": "_aio_interpreter",
     "AsyncPool": "_aio_pool",
     "AsyncProcess": "_aio",
     "AsyncSandbox": "_aio",
     "AsyncSession": "_aio_session",
+    "DetachedCommand": "_detached_session",
+    "DetachedSession": "_detached_session",
     "ScheduledResult": "_scheduler",
     "Scheduler": "_scheduler",
     "SchedulerSession": "_scheduler_session",
@@ -57,14 +63,16 @@ _LAZY = {
 }
 
 __all__ = [
-    "AsyncFiles", "AsyncInterpreter", "AsyncPool", "AsyncProcess", "AsyncSandbox", "AsyncSession", "Check",
-    "CheckItem", "ClosedError", "CodeError", "CommandNotFoundError", "CordonError", "Denial", "Display",
+    "AsyncDetachedCommand", "AsyncDetachedSession", "AsyncFiles", "AsyncInterpreter", "AsyncPool",
+    "AsyncProcess", "AsyncSandbox", "AsyncSession", "Check", "CheckItem", "ClosedError", "CodeError",
+    "CommandNotFoundError", "CordonError", "Denial", "DetachedCommand", "DetachedSession", "Display",
     "Endpoint", "Env", "Execution", "FileInfo", "Files", "Fs", "Graded", "Interpreter", "Limits", "Net",
-    "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program", "Published",
-    "QueueFullError", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus", "ScheduledResult",
-    "Scheduler", "SchedulerSession", "Session", "SessionCommand", "SetupError", "Snapshot", "StateError",
-    "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError", "Usage", "UsageError",
-    "Workspace", "__version__", "check", "command", "confine", "run", "workspaces",
+    "NotExecutableError", "PathError", "Policy", "PolicyError", "Pool", "Process", "Program",
+    "Published", "QueueFullError", "Result", "RunError", "Sandbox", "SandboxConfig", "SandboxStatus",
+    "ScheduledResult", "Scheduler", "SchedulerSession", "Session", "SessionCommand", "SetupError",
+    "Snapshot", "StateError", "SystemCallError", "TimeoutExpired", "Truncated", "UnsupportedError",
+    "Usage", "UsageError", "Workspace", "__version__", "check", "command", "confine", "run",
+    "workspaces",
 ]  # fmt: skip
 
 # Tracebacks name an error as programs do.

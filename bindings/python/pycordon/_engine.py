@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ._filesteps import Steps
 
 # The command line tool itself obeys these variables: they must not change for it.
-_USED_BY_COMMAND = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
+USED_BY_COMMAND = ("PATH", "HOME", "XDG_STATE_HOME", "TMPDIR", "NO_COLOR", "TERM")
 _ARGUMENT_MAX = 120 * 1024  # the kernel takes 128 KiB in one argument
 
 
@@ -531,7 +531,7 @@ class Engine:
         user of the machine can see the command line."""
         given = self.settings.policy.effective().get("env.set", {})
         given = {**given, **_arguments.variables("env", env)}
-        unseen = {name: text for name, text in given.items() if name not in _USED_BY_COMMAND}
+        unseen = {name: text for name, text in given.items() if name not in USED_BY_COMMAND}
         words = self.wrap(argv, cwd, env)
         for name, text in unseen.items():
             words[words.index(f"{name}={text}")] = name

@@ -42,7 +42,7 @@ _READ, _WRITE, _STAT, _LIST, _MKDIR, _REMOVE, _RENAME, _CHMOD, _REALPATH, _READL
     range(1, 12)
 )
 _PARENTS, _APPEND, _EXCL, _NOFOLLOW, _EXIST_OK, _RECURSIVE = 1, 2, 4, 8, 16, 32
-_TYPES = {
+TYPES = {
     stat.S_IFREG: "file",
     stat.S_IFDIR: "dir",
     stat.S_IFLNK: "link",
@@ -199,7 +199,7 @@ def _info(raw: bytes, at: int, path: str, is_list: bool) -> Tuple[FileInfo, int]
     info = FileInfo(
         name if is_list else posixpath.basename(path.rstrip("/")) or path,
         full,
-        _TYPES.get(stat.S_IFMT(mode), "device"),
+        TYPES.get(stat.S_IFMT(mode), "device"),
         size,
         stat.S_IMODE(mode),
         mtime / 1e9,

@@ -50,15 +50,21 @@ def _absolute(base_dir: str, path: str) -> str:
     return os.path.normpath(os.path.join(base_dir, path))
 
 
+def absolute_paths(key: str, value: Any, base_dir: str) -> Any:
+    """The value of a setting; if it is made of paths, these do not depend on the current directory."""
+    if key in _PATHS and isinstance(value, list):
+        return [_absolute(base_dir, path) for path in value]
+    if key in _PATHS and isinstance(value, str):
+        return _absolute(base_dir, value)
+    return value
+
+
 def flags_of(doc: Mapping[str, Any], base_dir: str) -> List[str]:
     """The flags that say the same as ``doc`` (key with dots -> value, without presets). Relative
     paths are made absolute: the command may be started anywhere."""
     flags: List[str] = []
     for key, value in doc.items():
-        if key in _PATHS and isinstance(value, list):
-            value = [_absolute(base_dir, path) for path in value]
-        elif key in _PATHS and isinstance(value, str):
-            value = _absolute(base_dir, value)
+        value = absolute_paths(key, value, base_dir)
         if key in _REPEATED:
             for entry in value:
                 flags += [_REPEATED[key], str(entry)]

@@ -124,3 +124,21 @@ def in_python(text: Optional[str]) -> Optional[str]:
         made += _FLAG.sub(_replace, text[at : other.start()]) + other.group(0)
         at = other.end()
     return made + _FLAG.sub(_replace, text[at:])
+
+
+#: The command's advice about sessions -> the same for a DetachedSession.
+_OF_SESSIONS = (
+    (re.compile(r"'cordon ps'"), "DetachedSession.list()"),
+    (re.compile(r"'cordon session ps [\w.-]+'"), "ps()"),
+    (re.compile(r"'cordon session (\w+) ([\w.-]+)'"), r"DetachedSession.attach('\2').\1()"),
+    (re.compile(r"another --name\b"), "another name="),
+    (re.compile(r"resume it first"), "resume() first"),
+    (re.compile(r"start the session with --read for"), "create the session with fs_read= for"),
+)
+
+
+def in_session(text: Optional[str]) -> Optional[str]:
+    """What the command says about a session, in Python's words."""
+    for pattern, better in _OF_SESSIONS if text else ():
+        text = pattern.sub(better, text or "")
+    return in_python(text)

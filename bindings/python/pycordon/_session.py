@@ -36,7 +36,7 @@ _FILES_MS = 300_000
 _SAY_HOME = ["/bin/sh", "-c", 'printf %s "$HOME"']
 
 
-def _limit(key: str, name: str, value: Any, scale: int) -> int:
+def limit_of(key: str, name: str, value: Any, scale: int) -> int:
     """A limit of one command as a number, checked as the policy's own; 0: none."""
     number = _keys.magnitude(key, _keys.value_for(key, name, value))
     return 0 if number is None or math.isinf(number) else max(1, int(number * scale))
@@ -49,7 +49,7 @@ def argv_of(cmd: Command, shell: Optional[str]) -> List[str]:
     return [os.fsdecode(word) for word in cmd]
 
 
-def result_of(raw: Dict[str, Any], merged: bool, policy: "Policy", is_closed: bool) -> Result:
+def result_of(raw: Dict[str, Any], merged: bool, policy: "Optional[Policy]", is_closed: bool) -> Result:
     """The result of a command, or the error if a protection failed."""
     if is_closed and raw["kind"] in ("cancelled", "sandbox_error"):
         raise ClosedError("the session was closed while the command ran")
@@ -165,9 +165,9 @@ class SessionCore:
         self.check_open()
         options: Dict[str, Any] = {"stdin": args.stdin_for_library()}
         if args.timeout is not None:
-            options["wall_ms"] = _limit("limits.wall", "timeout", args.timeout, 1000)
+            options["wall_ms"] = limit_of("limits.wall", "timeout", args.timeout, 1000)
         if args.max_output is not None:
-            options["output_bytes"] = _limit("limits.output", "max_output", args.max_output, 1)
+            options["output_bytes"] = limit_of("limits.output", "max_output", args.max_output, 1)
         if args.env:
             options["env"] = _arguments.variables("env", args.env)
         if args.cwd is not None:

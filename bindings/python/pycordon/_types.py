@@ -86,6 +86,13 @@ class SandboxSettings(RunSettings, total=False):
     cwd: Optional[_Path]
 
 
+class DetachedSettings(SandboxSettings, total=False):
+    """The settings of a session that outlives its maker."""
+
+    packages: Sequence[str]
+    build_packages: bool
+
+
 class InterpreterSettings(RunSettings, total=False):
     """The settings of an interpreter's own sandbox."""
 

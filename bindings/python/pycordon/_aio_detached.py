@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Detached sessions for programs with an event loop: it watches the processes of the command, no thread
+waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal as signals
+from typing import (
+    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, TypeVar, Union, cast,
+)  # fmt: skip
+
+from . import _detached
+from ._aio_wait import in_thread
+from ._detached import Creation, Done, Order
+from ._detached_session import PAUSES, DetachedFront
+from ._errors import CordonError, StateError
+from ._fileops import FileInfo
+from ._job import Command, RunArguments, Stdin, StrPath
+from ._policy import Config
+from ._result import Result
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._types import DetachedSettings, Orphans
+
+T = TypeVar("T")
+
+
+async def _process_of(order: Order[Any]) -> asyncio.subprocess.Process:
+    with order.ready() as (words, options):
+        try:
+            return await asyncio.create_subprocess_exec(*words, **options)
+        except OSError as error:
+            raise _detached.cannot_start(error) from None
+
+
+async def _perform(order: Order[T]) -> T:
+    """Calls the command. A cancelled task ends it, and with it what it runs."""
+    process = await _process_of(order)
+    try:
+        out, err = await process.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await _settled(asyncio.ensure_future(process.wait()))
+        raise
+    assert process.returncode is not None
+    return order.finish(Done(process.returncode, out, err))
+
+
+async def _settled(future: "asyncio.Future[Any]") -> None:
+    """Waits, however often the task is cancelled meanwhile."""
+    while not future.done():
+        with contextlib.suppress(asyncio.CancelledError, CordonError):
+            await asyncio.shield(future)
+
+
+async def _create(creation: Creation) -> None:
+    """The same for a session, of which nothing is left if the task is cancelled."""
+    whole = asyncio.ensure_future(_create_whole(creation))
+    try:
+        await asyncio.shield(whole)
+    except asyncio.CancelledError:
+        creation.is_unwanted = True
+        if creation.interrupt is not None:
+            creation.interrupt()
+        await _settled(whole)
+        raise
+
+
+async def _create_whole(creation: Creation) -> None:
+    process = await _process_of(creation.order)
+
+    def interrupt() -> None:
+        with contextlib.suppress(ProcessLookupError):
+            process.send_signal(signals.SIGINT)
+
+    if creation.installs:
+        creation.interrupt = interrupt
+    if creation.is_unwanted and creation.installs:
+        interrupt()
+    out, err = await process.communicate()
+    assert process.returncode is not None
+    if creation.is_unwanted:
+        with contextlib.suppress(CordonError):
+            await _perform(_detached.stop_order(creation.name))
+        return
+    creation.order.finish(Done(process.returncode, out, err))
+
+
+class AsyncDetachedCommand:
+    """A command that was started in an AsyncDetachedSession, by its number. It goes on without this
+    object."""
+
+    def __init__(self, session: "AsyncDetachedSession", number: int, limit: Optional[int] = None) -> None:
+        self._session = session
+        self._limit = limit
+        self.number = number
+
+    def __repr__(self) -> str:
+        return f"<AsyncDetachedCommand {self.number} of {self._session.name}>"
+
+    async def wait(self, timeout: Optional[float] = None) -> Optional[Result]:
+        """Waits for its end; see DetachedCommand.wait(). A cancelled task leaves it alone."""
+        session, pause = self._session, PAUSES[0]
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        while True:
+            state = _detached.state_of(self.number, await session._status())
+            if state is not None:
+                name = session._open()
+                return await _perform(_detached.ended_order(name, state, self._limit, session._policy))
+            left = pause if end is None else min(pause, end - loop.time())
+            if left <= 0:
+                return None
+            await asyncio.sleep(left)
+            pause = min(2 * pause, PAUSES[1])
+
+    async def logs(self) -> bytes:
+        """What it has written so far; see DetachedSession.logs()."""
+        return await self._session.logs(self.number)
+
+    async def signal(self, number: int) -> None:
+        """Sends a signal to its process group."""
+        await self._session.kill(self.number, number)
+
+    async def kill(self) -> None:
+        """Ends it and what it started."""
+        await self._session.kill(self.number)
+
+
+class AsyncDetachedSession(DetachedFront):
+    """The same as DetachedSession, as coroutines: ``await AsyncDetachedSession.create(...)``."""
+
+    @classmethod
+    async def create(
+        cls,
+        config: Config = None,
+        *,
+        name: Optional[str] = None,
+        workdir: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        idle: Union[float, str] = "30m",
+        lifetime: Union[float, str] = "24h",
+        program: Optional[StrPath] = None,
+        **settings: "Unpack[DetachedSettings]",
+    ) -> "AsyncDetachedSession":
+        """Starts a session; see DetachedSession.create(). A cancelled task leaves none."""
+        given = cast(Dict[str, Any], settings)
+        creation = await in_thread(
+            lambda: _detached.creation(config, name, workdir, env, idle, lifetime, program, given)
+        )
+        await _create(creation)
+        return cls._make(creation.name, creation.policy)
+
+    @classmethod
+    async def attach(cls, name: str) -> "AsyncDetachedSession":
+        """Joins a session of this user; StateError if there is none of this name."""
+        await _perform(_detached.status_order(name, StateError))
+        return cls._make(name, None)
+
+    @classmethod
+    async def list(cls) -> List[Dict[str, Any]]:
+        """The sessions of this user, as ``cordon ps --json`` prints them."""
+        return await _perform(_detached.list_order())
+
+    async def __aenter__(self) -> "AsyncDetachedSession":
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.close()
+
+    async def _status(self) -> Dict[str, Any]:
+        return await _perform(_detached.status_order(self._open()))
+
+    async def exec(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        stdin: Stdin = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        merge: bool = False,
+        orphans: "Orphans" = "keep",
+        check: bool = False,
+    ) -> Result:
+        """Runs a command; see DetachedSession.exec(). A cancelled task ends it."""
+        args = RunArguments(
+            cmd, shell=shell, stdin=stdin, cwd=cwd, env=env, timeout=timeout,
+            max_output=max_output, merge=merge, orphans=orphans,
+        )  # fmt: skip
+        result = await _perform(_detached.exec_order(self._open(), args, self._policy))
+        return result.raise_for_status() if check else result
+
+    async def start(
+        self,
+        cmd: Command,
+        *,
+        shell: Optional[str] = None,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        timeout: Union[float, str, None] = None,
+        max_output: Union[int, str, None] = None,
+        orphans: "Orphans" = "keep",
+    ) -> AsyncDetachedCommand:
+        """Starts a command that goes on without this process; see DetachedSession.start()."""
+        args = RunArguments(
+            cmd, shell=shell, cwd=cwd, env=env, timeout=timeout, max_output=max_output, orphans=orphans
+        )
+        number = await _perform(_detached.start_order(self._open(), args))
+        return AsyncDetachedCommand(self, number, _detached.output_limit(args))
+
+    def command(self, number: int) -> AsyncDetachedCommand:
+        """A command that start() has started before, perhaps in another process."""
+        return AsyncDetachedCommand(self, _detached.check_number(number))
+
+    async def logs(self, number: int) -> bytes:
+        """What a command that was started has written so far; see DetachedSession.logs()."""
+        return await _perform(_detached.logs_order(self._open(), number))
+
+    async def ps(self) -> List[Dict[str, Any]]:
+        """The commands; see DetachedSession.ps()."""
+        return cast(List[Dict[str, Any]], (await self._status())["commands"])
+
+    async def kill(self, number: int, signal: int = signals.SIGKILL) -> None:
+        """Ends a command and what it started, or sends it another signal."""
+        await _perform(_detached.kill_order(self._open(), number, signal))
+
+    async def put(self, host_path: StrPath, path: StrPath) -> None:
+        """Copies a file of the host into the session."""
+        await _perform(_detached.put_order(self._open(), host_path, path))
+
+    async def get(self, path: StrPath, host_path: StrPath) -> None:
+        """Copies a file of the session to the host: a new one, in the place of an old one."""
+        await _perform(_detached.get_order(self._open(), path, host_path))
+
+    async def ls(self, path: StrPath = ".") -> List[FileInfo]:
+        """What is in a directory. Where links lead is not told."""
+        return await _perform(_detached.ls_order(self._open(), path))
+
+    async def pause(self) -> None:
+        """Stops every process of the session. No command can be started until resume()."""
+        await _perform(_detached.simple_order("pause", self._open()))
+
+    async def resume(self) -> None:
+        """Lets them go on."""
+        await _perform(_detached.simple_order("resume", self._open()))
+
+    async def usage(self) -> Dict[str, Any]:
+        """What the session uses now; see DetachedSession.usage()."""
+        return _detached.usage_of(await self._status())
+
+    async def stop(self) -> Dict[str, Any]:
+        """Ends the session for all who use it; see DetachedSession.stop()."""
+        receipt = await _perform(_detached.stop_order(self._open()))
+        self._closed = True
+        return receipt
+
+    async def close(self) -> None:
+        """Leaves the session, which goes on. Later calls raise ClosedError; closing twice is fine."""
+        self._closed = True
