@@ -283,8 +283,11 @@ void command_signal(struct init *in, const struct control_order *order)
 	const struct command *c = find(order->count);
 
 	(void)in;
-	if (c && c->state == COMMAND_RUNNING)
-		raw_syscall(__NR_kill, -c->pid, order->arg, 0, 0, 0, 0);
+	if (!c || c->state != COMMAND_RUNNING)
+		return;
+	/* Its process may not have got as far as a group of its own. Then it is alone. */
+	if (raw_syscall(__NR_kill, -c->pid, order->arg, 0, 0, 0, 0) == -ESRCH)
+		raw_syscall(__NR_kill, c->pid, order->arg, 0, 0, 0, 0);
 }
 
 static void begin_end(struct init *in, struct command *c, uint32_t signal, uint64_t grace_ns)

@@ -168,3 +168,13 @@ def test_nothing_is_left(host):
         pycordon.Session().start("sleep 60")
         """
     )
+
+
+def test_a_signal_right_after_the_start_arrives():
+    """The command may not have become one yet."""
+    with Session() as session:
+        for _ in range(20):
+            command = session.start(["sleep", "30"])
+            command.signal(15)
+            got = command.wait(ceiling(10))
+            assert got is not None and (got.kind, got.signal) == ("signaled", 15), got
