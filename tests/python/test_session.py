@@ -8,6 +8,7 @@ import time
 import pytest
 
 import pycordon
+from pylib import ceiling
 
 
 @pytest.fixture(params=["namespaces", "landlock"])
@@ -170,11 +171,10 @@ def test_nothing_is_left(host):
     )
 
 
-def test_a_signal_right_after_the_start_arrives():
+def test_a_signal_right_after_the_start_arrives(session):
     """The command may not have become one yet."""
-    with Session() as session:
-        for _ in range(20):
-            command = session.start(["sleep", "30"])
-            command.signal(15)
-            got = command.wait(ceiling(10))
-            assert got is not None and (got.kind, got.signal) == ("signaled", 15), got
+    for _ in range(20):
+        command = session.start(["sleep", "30"])
+        command.signal(15)
+        got = command.wait(ceiling(10))
+        assert got is not None and (got.kind, got.signal) == ("signaled", 15), got
