@@ -35,6 +35,8 @@ kept = pycordon.DetachedSession.create("agent", name="kept", idle="5m", lifetime
 number: int = kept.start(["sleep", "60"], timeout="5s").number
 status: int = pycordon.DetachedSession.attach("kept").exec("cat", stdin=b"x", merge=True).returncode
 ended: Optional[pycordon.Result] = kept.command(number).wait(1.5)
+done = pycordon.Session().execute("1", "python", timeout=1.5, on_stdout=print)
+python = pycordon.Session().interpreter("bash", cwd="/tmp", env={"A": "b"}, grace=1, max_output=1 << 20)
 
 
 async def later() -> None:
@@ -42,6 +44,8 @@ async def later() -> None:
     await pycordon.AsyncSession().install("six")
     there = await pycordon.AsyncDetachedSession.create(fs_read=["/usr/share"], workdir=Path("/srv"))
     await (await there.start("true")).wait()
+    done = await pycordon.AsyncSession().execute("1", language="js", on_stderr=print)
+    await pycordon.AsyncSession().interpreter("bash").set_vars({"a": 1})
     await pycordon.AsyncInterpreter().install("six", build_packages=True)
 
 
@@ -79,3 +83,5 @@ pycordon.DetachedSession.create(persist=True)  # slip
 pycordon.DetachedSession.create(idle=["5m"])  # slip
 kept.start("true", stdin=b"x")  # slip
 kept.kill("1")  # slip
+pycordon.Session().execute("1", timeout="1s")  # slip
+pycordon.Session().interpreter("python", limits_memory="1G")  # slip

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from ._types import InterpreterSettings
 
 
+_LET_GO_SECONDS = 1.0  # for code to notice that its session was closed
+
+
 class AsyncInterpreter(InterpreterFront):
     """The same as Interpreter for asyncio: ``execute``, ``set_vars``, ``get_var``, ``restart``, ``start``
     and ``close`` are coroutines, and callbacks may be. Cancelling a task interrupts its code before the
@@ -55,6 +58,7 @@ class AsyncInterpreter(InterpreterFront):
         self._set_up(language, sandbox, owned, cwd, max_output, grace)
         self._turns: Optional[asyncio.Lock] = None
         self._slot: Optional[Slot] = None
+        self._closing: "Optional[asyncio.Future[None]]" = None
 
     async def __aenter__(self) -> "AsyncInterpreter":
         return self
@@ -65,6 +69,7 @@ class AsyncInterpreter(InterpreterFront):
     @property
     def sandbox(self) -> "Union[AsyncSandbox, Sandbox]":
         """The sandbox that it runs in. That of a fork, or one that was made for it, is closed with it."""
+        self._sandbox._check_own("has no sandbox of its own", "its files are those of the session")
         return cast("Union[AsyncSandbox, Sandbox]", self._sandbox)
 
     async def execute(
@@ -151,6 +156,7 @@ class AsyncInterpreter(InterpreterFront):
         """Copies the private files of its sandbox; see Interpreter.snapshot()."""
         async with self._turn():
             self._check_open()
+            self._check_files()
             run = None if self._live is None else self._live.run
             return await in_thread(self._sandbox._engine.snapshot, name, run, undo=Snapshot.close)
 
@@ -195,6 +201,12 @@ class AsyncInterpreter(InterpreterFront):
             self._turns = asyncio.Lock()
         return self._turns
 
+    async def _let_go(self) -> None:
+        """Its session was closed. Code that runs notices that itself; if it waits in a callback for the caller
+        of this, it is not waited for."""
+        closing = self._closing = asyncio.ensure_future(self.close())
+        await asyncio.wait([closing], timeout=_LET_GO_SECONDS)
+
     async def _drop(self) -> None:
         live, self._live = self._live, None
         if live is not None:
@@ -207,7 +219,10 @@ class AsyncInterpreter(InterpreterFront):
         self._check_open()
         live = self._live
         if live is not None and not live.is_over:
-            return live
+            for task, payload in self._told(live):
+                await self._do(live, task, payload)
+            if not live.is_over:
+                return live
         await self._drop()
         room = slot(has_pipes=True)
         await room.acquire()

@@ -5,6 +5,7 @@ something is awaited, no thread waits."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal as signals
 from typing import (
     TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, TypeVar, Union, cast,
@@ -12,8 +13,14 @@ from typing import (
 
 from . import _fileops
 from ._aio_files import AsyncFiles, copy_layers
+from ._aio_interpreter import AsyncInterpreter
 from ._aio_wait import in_thread, installed
-from ._job import Command, RunArguments, Stdin, StrPath
+from ._code import Content
+from ._execution import Execution
+from ._in_session import Interpreters
+from ._interpreter import MAX_OUTPUT
+from ._job import Callback, Command, RunArguments, Stdin, StrPath
+from ._live import GRACE_SECONDS
 from ._policy import Config
 from ._result import Published, Result
 from ._session import SessionCommand, SessionCore
@@ -55,6 +62,12 @@ class _Waiters:
         """The result. A cancelled task takes the command with it."""
         loop = asyncio.get_running_loop()
         entry = (command, loop.create_future())
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+                loop.call_soon_threadsafe(self._look)
+
+        watcher = self._core.watchers.add(command, tell)
         if not self._waiting:
             loop.add_reader(self._fd, self._look)
         self._waiting.add(entry)
@@ -66,6 +79,7 @@ class _Waiters:
                 command.kill()
             raise
         finally:
+            self._core.watchers.discard(watcher)
             self._waiting.discard(entry)
             if not self._waiting:
                 loop.remove_reader(self._fd)
@@ -74,12 +88,6 @@ class _Waiters:
             self._core.check_open()
         assert result is not None
         return result
-
-    def wake(self) -> None:
-        """The session was closed."""
-        for _, future in list(self._waiting):
-            if not future.done():
-                future.set_result(None)
 
 
 class AsyncSessionFiles(AsyncFiles):
@@ -114,6 +122,7 @@ class AsyncSession:
     ) -> None:
         self._core = SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings))
         self._waiters = _Waiters(self._core)
+        self._interpreters: Interpreters[AsyncInterpreter] = Interpreters(self._core, AsyncInterpreter)
         self.files = AsyncSessionFiles(self._core, self._waiters)
 
     async def __aenter__(self) -> "AsyncSession":
@@ -148,6 +157,36 @@ class AsyncSession:
         )  # fmt: skip
         result = await self._waiters.wait(self._core.start(args))
         return result.raise_for_status() if check else result
+
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> AsyncInterpreter:
+        """An interpreter in the session: it shares files, processes and network with the commands and with
+        other interpreters, of which there may be any number. It ends with its close(), or with the session.
+        The arguments are those of AsyncInterpreter; ``env``: variables. It has no fork(), snapshot() and
+        install() of its own: packages come with the session's install()."""
+        return self._interpreters.make(language, env, cwd=cwd, max_output=max_output, grace=grace)
+
+    async def execute(
+        self,
+        code: Content,
+        language: str = "python",
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off, in an interpreter of the session that is kept for
+        each language; see AsyncInterpreter.execute(). ``language``: python, javascript or bash. While the session
+        is paused, it waits, and time goes on. ClosedError if the session is closed meanwhile."""
+        interpreter = self._interpreters.kept(language)
+        return await interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
 
     async def install(self, *packages: str, build_packages: bool = False) -> None:
         """Installs packages for all commands from now on; see Session.install(). A cancelled task stops the
@@ -191,11 +230,16 @@ class AsyncSession:
 
     async def stop(self) -> Optional[Dict[str, Any]]:
         """Ends the session in order; its receipt."""
-        await in_thread(lambda: self._core.close(signals.SIGTERM))
-        self._waiters.wake()
+        await self._close(signals.SIGTERM)
         return self._core.receipt()
 
     async def close(self) -> None:
         """Ends the session at once."""
-        await in_thread(self._core.close)
-        self._waiters.wake()
+        await self._close()
+
+    async def _close(self, signal: int = 0) -> None:
+        try:
+            await in_thread(self._core.close, signal)
+        finally:
+            for one in self._interpreters.all():
+                await one._let_go()

@@ -32,11 +32,11 @@ from ._fileops import TYPES, FileInfo, StrPath, memory_file
 from ._flags import absolute_paths
 from ._front import Front
 from ._hints import in_session
-from ._job import RunArguments
+from ._job import RunArguments, argv_of
 from ._native import command, current_directory, launcher
 from ._policy import Config, Policy, from_document, nest, stated
 from ._result import Result
-from ._session import argv_of, limit_of, result_of
+from ._session import limit_of, result_of
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,47}\Z")

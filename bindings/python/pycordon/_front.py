@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Type, TypeVar, Union, cast
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union, cast
 
 from . import _arguments, _keys, _store
 from ._native import current_directory
@@ -17,6 +17,7 @@ from ._packages import Packages, install
 from ._parked import MOST
 from ._warm import module_names
 from ._policy import Config, Policy, make_policy, working_in
+from ._python import interpreter
 from ._result import Usage
 from ._settings import Settings
 
@@ -178,6 +179,23 @@ class Front:
     def _packages(self) -> Optional[Packages]:
         """What it was given, or has installed."""
         return self._engine.settings.packages
+
+    # How an interpreter asks what differs in a session; see InSession.
+
+    def _python(self) -> str:
+        """The Python of interpreters."""
+        return interpreter() or "python3"
+
+    def _updates(self) -> Sequence[Tuple[Mapping[str, str], List[str]]]:
+        """Packages that interpreters which run are told of: variables, and the directories of modules that
+        there were before."""
+        return ()
+
+    def _check_there(self) -> None:
+        """Raises if it is gone, and an interpreter's account of its end is not wanted."""
+
+    def _check_own(self, what: str, instead: str) -> None:
+        """UnsupportedError unless an interpreter has it for itself."""
 
     @property
     def warm_reason(self) -> Optional[str]:

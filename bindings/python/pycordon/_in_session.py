@@ -5,83 +5,44 @@ session's other commands.
 An interpreter expects a sandbox whose engine starts runs. The engine here starts commands of a session
 instead. A session has one descriptor for all its events, and several threads may handle them: the one that
 waits for an interpreter's answer, and one that waits for another command. Each can handle an event that the
-other waits for. So an interpreter has a descriptor of its own to wait for, which the other thread makes readable
-when the command is over, and it tells that thread what it has handled itself.
+other waits for. So an interpreter has a descriptor of its own to wait for, which becomes readable with the
+session's, and when somebody else has noticed that its command is over (see _watchers.py).
 """
 
 from __future__ import annotations
 
-import os
-import select
 import socket
 import threading
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Protocol, cast
+from contextlib import suppress
+from typing import (
+    TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast,
+)  # fmt: skip
 
 from . import _arguments, _cordon
+from ._errors import CordonError, StateError, UnsupportedError
 from ._front import Front
-from ._job import Job, RunArguments
+from ._interpreters import find_kind
+from ._job import Job, RunArguments, argv_of
 from ._result import Result
-from ._session import SessionCommand, SessionCore, argv_of
+from ._watchers import Bell
 
 if TYPE_CHECKING:
     from ._engine import Engine
+    from ._interpreter import InterpreterFront
+    from ._session import SessionCommand, SessionCore
+    from ._watchers import Entry
 
-
-class Driver(Protocol):
-    """Another thread that drives the session."""
-
-    def watch(self, command: SessionCommand, tell: Callable[[], None]) -> None:
-        """Calls ``tell`` when the command is over."""
-
-    def nudge(self, is_over: bool) -> None:
-        """Events were handled elsewhere; ``is_over``: the session's end may be one of them."""
-
-
-class _Bell:
-    """A descriptor that becomes readable when the session has something to do, or when rung."""
-
-    def __init__(self, session_fd: int) -> None:
-        self._lock = threading.Lock()
-        self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._epoll = select.epoll()
-        self._epoll.register(session_fd, select.EPOLLIN)
-        self._epoll.register(self._pipe[0], select.EPOLLIN)
-        self._is_closed = False
-
-    def fileno(self) -> int:
-        """To wait for it."""
-        return self._epoll.fileno()
-
-    def ring(self) -> None:
-        """Any thread may; also after close()."""
-        with self._lock:
-            if not self._is_closed:
-                try:
-                    os.write(self._pipe[1], b"x")
-                except BlockingIOError:
-                    pass
-
-    def close(self) -> None:
-        """No more."""
-        with self._lock:
-            if not self._is_closed:
-                self._is_closed = True
-                self._epoll.close()
-                for fd in self._pipe:
-                    os.close(fd)
+I = TypeVar("I", bound="InterpreterFront")  # noqa: E741
 
 
 class _Run:
     """A command of a session, as the part of a run's interface that interpreters use."""
 
-    def __init__(
-        self, core: SessionCore, command: SessionCommand, bell: _Bell, channel: int, driver: Optional[Driver]
-    ) -> None:
+    def __init__(self, core: "SessionCore", command: "SessionCommand", bell: Bell, channel: int) -> None:
         self._core = core
         self._command = command
         self._bell = bell
         self._channel = channel
-        self._driver = driver
 
     def fileno(self) -> int:
         return self._bell.fileno()
@@ -91,11 +52,9 @@ class _Run:
 
     def process(self) -> bool:
         """Whether it is over."""
-        if not self._core.closed:
-            is_over = self._core.native.process()
-            if self._driver is not None:
-                self._driver.nudge(is_over)
-        return self._core.closed or self._command._native.result() is not None
+        with suppress(CordonError):  # then the session is over
+            self._core.process()
+        return self._core.is_over or self._command._native.result() is not None
 
     def signal(self, number: int) -> None:
         self._command._native.signal(number)
@@ -108,7 +67,10 @@ class _Run:
 class _Started:
     """It goes on; see Started."""
 
-    def __init__(self, core: SessionCore, command: SessionCommand, job: Job, bell: _Bell, run: _Run) -> None:
+    def __init__(
+        self, core: "SessionCore", command: "SessionCommand", job: Job, bell: Bell, run: _Run, watcher: "Entry"
+    ) -> None:
+        self._watcher = watcher
         self._core = core
         self._command = command
         self._bell = bell
@@ -117,15 +79,17 @@ class _Started:
 
     def settle(self) -> Result:
         """The result, once it is over."""
+        self._core.watchers.discard(self._watcher)
         self._bell.close()
         result = self._command.take()
         if result is None:
             self._core.check_open()
-        assert result is not None
+            raise StateError("the session is over")
         return result
 
     def abandon(self) -> None:
         """Ends it; there will be no result."""
+        self._core.watchers.discard(self._watcher)
         self._bell.close()
         if not self._core.closed and self._command._native.result() is None:
             try:
@@ -137,25 +101,25 @@ class _Started:
 class _InSessionEngine:
     """Starts commands of a session as if each was a run of a sandbox."""
 
-    def __init__(self, core: SessionCore, driver: Optional[Driver]) -> None:
+    def __init__(self, core: "SessionCore", env: Optional[Mapping[str, str]]) -> None:
         self._core = core
-        self._driver = driver
+        self._env = _arguments.variables("env", env)
 
     def begin(self, args: RunArguments, connect: Callable[[Job], None]) -> _Started:
         self._core.check_open()
         argv = argv_of(args.cmd, args.shell)
         job = Job(cast(Any, None), argv, options={"stderr": "capture"})
         ends: List[socket.socket] = []
-        bell: Optional[_Bell] = None
+        bell: Optional[Bell] = None
         try:
             connect(job)
             ends += socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             options = {"stdout": job.options["stdout"], "stderr": job.options["stderr"]}
             if args.cwd is not None:
                 options["cwd"] = _arguments.path("cwd", args.cwd)
-            if args.env:
-                options["env"] = _arguments.variables("env", args.env)
-            bell = _Bell(self._core.native.fileno())
+            if self._env:
+                options["env"] = self._env
+            bell = Bell(self._core.fd)
             command = self._core.exec(argv, channel_fd=ends[1].fileno(), **options)
             ends[1].close()
             channel = ends[0].detach()
@@ -167,21 +131,78 @@ class _InSessionEngine:
             if bell is not None:
                 bell.close()
             raise
-        if self._driver is not None:
-            self._driver.watch(command, bell.ring)
-        return _Started(self._core, command, job, bell, _Run(self._core, command, bell, channel, self._driver))
+        watcher = self._core.watchers.add(command, bell.ring)
+        run = _Run(self._core, command, bell, channel)
+        return _Started(self._core, command, job, bell, run, watcher)
 
 
 class InSession(Front):
     """A session as the sandbox of an interpreter (``Interpreter(sandbox=)``). It is not to be used for
-    anything else, and closing it does nothing: the session belongs to somebody else."""
+    anything else, and closing it does nothing: the session belongs to somebody else. ``check`` raises what an
+    interpreter raises that was ended with its session; without it, the account says that it ended."""
 
-    def __init__(self, core: SessionCore, driver: Optional[Driver] = None) -> None:
-        self._engine = cast("Engine", _InSessionEngine(core, driver))
+    def __init__(
+        self,
+        core: "SessionCore",
+        env: Optional[Mapping[str, str]] = None,
+        check: Optional[Callable[[], None]] = None,
+    ) -> None:
+        self._engine = cast("Engine", _InSessionEngine(core, env))
         self._core = core
+        self._check = check
 
     def _modules(self) -> List[str]:
         return self._core.found.modules
 
     def _packages(self) -> None:
-        return None  # nothing is installed into these
+        return None  # the session has them
+
+    def _python(self) -> str:
+        return self._core.python()
+
+    def _updates(self) -> Sequence[Tuple[Mapping[str, str], List[str]]]:
+        return self._core.updates
+
+    def _check_there(self) -> None:
+        if self._check is not None:
+            self._check()
+
+    def _check_own(self, what: str, instead: str) -> None:
+        raise UnsupportedError(f"an interpreter of a session {what}", hint=instead)
+
+
+class Interpreters(Generic[I]):
+    """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments."""
+
+    def __init__(self, core: "SessionCore", make: Callable[..., I]) -> None:
+        self._core = core
+        self._make = make
+        self._lock = threading.Lock()
+        self._all: List[I] = []
+        self._kept: Dict[str, I] = {}
+
+    def make(self, language: str, env: Optional[Mapping[str, str]] = None, **arguments: Any) -> I:
+        """A new one, which starts with its first call."""
+        self._core.check_open()
+        sandbox = InSession(self._core, env, self._core.check_open)
+        made = self._make(language, sandbox=sandbox, **arguments)
+        with self._lock:
+            self._all = [*(one for one in self._all if not one.closed), made]
+        return made
+
+    def kept(self, language: str) -> I:
+        """The one of a language that execute() uses."""
+        name = find_kind(language).name
+        self._core.check_open()
+        with self._lock:
+            found = self._kept.get(name)
+        if found is not None:
+            return found
+        made = self.make(name)
+        with self._lock:
+            return self._kept.setdefault(name, made)
+
+    def all(self) -> List[I]:
+        """Those that were not closed."""
+        with self._lock:
+            return [one for one in self._all if not one.closed]

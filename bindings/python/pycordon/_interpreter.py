@@ -11,7 +11,7 @@ import select
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Deque, Dict, List, Mapping, Optional, Tuple, Type, Union, cast, overload
+from typing import TYPE_CHECKING, Any, Deque, Dict, Iterator, List, Mapping, Optional, Tuple, Type, Union, cast, overload
 
 from . import _arguments
 from ._code import Content
@@ -65,6 +65,12 @@ class Turns:
                     raise
             self.__exit__()  # it had just become ours
             raise
+
+    def take_if_free(self) -> bool:
+        """Whether it is the caller's turn now, who then gives it back with __exit__()."""
+        with self._lock:
+            was_free, self._is_taken = not self._is_taken, True
+        return was_free
 
     def __exit__(self, *exception: object) -> None:
         with self._lock:
@@ -123,6 +129,7 @@ class InterpreterFront:
     def _check_installable(self) -> "Engine":
         """Whether an interpreter that runs can have more packages."""
         self._check_open()
+        self._sandbox._check_own("gets no packages for itself", "install() of the session gives it some")
         engine = self._sandbox._engine
         engine.check_open()
         if not engine.settings.persist:
@@ -162,7 +169,8 @@ class InterpreterFront:
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
-        argv = self._kind.argv(self._sandbox._modules())
+        live.updates = len(self._sandbox._updates())
+        argv = self._kind.argv(self._sandbox._modules(), self._sandbox._python())
         if self._image is None:
             self._found = Found(self._sandbox._packages())
         # A fork goes to its directory itself.
@@ -175,6 +183,7 @@ class InterpreterFront:
         task = live.task
         assert task is not None
         if task.answer is None:
+            self._sandbox._check_there()
             why, said = live.why(), bytes(task.output["stderr"]).decode("utf-8", "replace").strip()
             live.close()
             raise SetupError(
@@ -192,6 +201,7 @@ class InterpreterFront:
 
     def _check_forkable(self) -> None:
         self._check_open()
+        self._sandbox._check_own("cannot be forked", "only one that has a sandbox of its own can")
         check_kind(self._kind)
         check_engine(self._sandbox._engine)
         if self._reason:
@@ -250,7 +260,11 @@ class InterpreterFront:
     def _check_restore(self, snapshot: Union[Snapshot, str]) -> None:
         """What can be known before the interpreter is ended."""
         self._check_open()
+        self._check_files()
         self._sandbox._engine.check_restore(snapshot, None if self._live is None else self._live.run)
+
+    def _check_files(self) -> None:
+        self._sandbox._check_own("has no files of its own for snapshots", "they are the session's")
 
     def _go_on_as(
         self, parent: "InterpreterFront", kind: "Type[Front]", files: "FilesOfFork", image: Image
@@ -277,9 +291,25 @@ class InterpreterFront:
         elif live.is_over:  # just after its answer: the next execution tells
             self._reason = live.why()
         live.task = None
+        if execution.ended:
+            self._sandbox._check_there()
         if task.failed is not None:
             raise task.failed
         return execution
+
+    def _told(self, live: Live) -> "Iterator[Tuple[Task, bytes]]":
+        """Packages that its session has got since it was told: requests, to be made one by one."""
+        updates = self._sandbox._updates()
+        fresh, live.updates = updates[live.updates :], len(updates)
+        for variables, older in fresh:
+            if live.is_over:
+                return
+            kind, payload = self._kind.packages(variables, older)
+            task = self._new_task(kind, 60.0, {})
+            yield task, payload
+            if task.answer is None:
+                self._reason = live.why()
+            live.task = None
 
     def _answered(self, live: Live, task: Task) -> Any:
         """The value that a request other than code gives."""
@@ -288,6 +318,7 @@ class InterpreterFront:
             self._reason = live.why()
         live.task = None
         if answer is None:
+            self._sandbox._check_there()
             raise StateError(self._reason, hint="the next call starts a fresh one")
         if live.is_over:
             self._reason = live.why()
@@ -361,6 +392,7 @@ class Interpreter(InterpreterFront):
     @property
     def sandbox(self) -> Sandbox:
         """The sandbox that it runs in. That of a fork, or one that was made for it, is closed with it."""
+        self._sandbox._check_own("has no sandbox of its own", "its files are those of the session")
         return cast(Sandbox, self._sandbox)
 
     def __exit__(self, *exception: object) -> None:
@@ -462,6 +494,7 @@ class Interpreter(InterpreterFront):
         """Copies the private files of its sandbox, not its memory: for that there is fork()."""
         with self._turns:
             self._check_open()
+            self._check_files()
             return self._sandbox._engine.snapshot(name, None if self._live is None else self._live.run)
 
     def restore(self, snapshot: Union[Snapshot, str]) -> None:
@@ -500,6 +533,15 @@ class Interpreter(InterpreterFront):
 
     # --- behind it -------------------------------------------------------------------------------
 
+    def _let_go(self) -> None:
+        """Its session was closed. Code that runs notices that itself."""
+        self._is_closed = True
+        if self._turns.take_if_free():
+            try:
+                self._drop()
+            finally:
+                self._turns.__exit__()
+
     def _drop(self) -> None:
         live, self._live = self._live, None
         if live is not None:
@@ -510,7 +552,10 @@ class Interpreter(InterpreterFront):
         self._check_open()
         live = self._live
         if live is not None and not live.is_over:
-            return live
+            for task, payload in self._told(live):
+                self._do(live, task, payload)
+            if not live.is_over:
+                return live
         self._drop()
         live = self._make()
         try:

@@ -13,7 +13,7 @@ import re
 import shlex
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, List, Mapping, Sequence, Tuple
+from typing import Any, List, Mapping, Optional, Sequence, Tuple
 
 from . import _arguments
 from ._errors import UsageError
@@ -74,11 +74,11 @@ class Kind:
     driver: str
     counts_signals: bool = True
 
-    def argv(self, packages: Sequence[str] = ()) -> List[str]:
-        """Its command. ``packages``: directories in which Python looks for modules before those that are
+    def argv(self, packages: Sequence[str] = (), python: Optional[str] = None) -> List[str]:
+        """Its command. ``python``: if not the caller's. ``packages``: directories in which Python looks for modules before those that are
         installed; it is told, since ``-I`` ignores the variable."""
         if self.name == "python":
-            return [interpreter() or "python3", "-I", "-X", "utf8", "-c", _PYTHON, *packages]
+            return [python or interpreter() or "python3", "-I", "-X", "utf8", "-c", _PYTHON, *packages]
         if self.name == "javascript":
             return ["node", "-e", _NODE]
         return ["bash", "--norc", "--noprofile", "-c", driver_text(self.driver)]

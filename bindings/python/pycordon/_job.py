@@ -143,6 +143,13 @@ class Endpoint:
         return f"http://{self.host}:{self.port}"
 
 
+def argv_of(cmd: Command, shell: Optional[str]) -> List[str]:
+    """A string is run by a shell, a sequence is the program and its arguments."""
+    if isinstance(cmd, str):
+        return [shell or "/bin/sh", "-c", cmd]
+    return [os.fsdecode(word) for word in cmd]
+
+
 def set_in(policy: _cordon.Policy, key: str, value: str) -> None:
     """Adds a setting to a policy of the library."""
     try:

@@ -103,6 +103,7 @@ class Live:
         self.quiet_at = 0.0  # before that an interrupt may still be on its way
         self.version = ""
         self.task: Optional[Task] = None
+        self.updates = 0  # packages of its session that it knows of
         self.can_freeze = False  # it has what it needs for that
         self.image: "Optional[Image]" = None  # of it as it is now
 

@@ -8,21 +8,30 @@ import math
 import os
 import signal as signals
 import threading
+import time
 from typing import (
     TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, Tuple, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import _arguments, _cordon, _fileops, _keys
-from ._errors import ClosedError, StateError, make_error, raise_native
+from ._code import Content
+from ._errors import ClosedError, CordonError, StateError, make_error, raise_native
+from ._execution import Execution
 from ._files import Files, copy_layers
 from ._front import Front
 from ._hints import in_python
-from ._job import Command, RunArguments, Stdin, StrPath
+from ._in_session import Interpreters
+from ._interpreter import MAX_OUTPUT, Interpreter
+from ._job import Callback, Command, RunArguments, Stdin, StrPath, argv_of
+from ._live import GRACE_SECONDS
 from ._native import launcher
 from ._packages import Found, Packages, before, install_more
 from ._policy import Config, from_document
+from ._python import interpreter
 from ._result import Published, Result, from_receipt
+from ._tighten import inside
 from ._view import View, own_home
+from ._watchers import Bell, Watchers
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -33,6 +42,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FILES_MS = 300_000
+_LEAVE_SECONDS = 2.0  # for a thread that is at work on a session to be done; usage() takes one at most
 _SAY_HOME = ["/bin/sh", "-c", 'printf %s "$HOME"']
 
 
@@ -40,13 +50,6 @@ def limit_of(key: str, name: str, value: Any, scale: int) -> int:
     """A limit of one command as a number, checked as the policy's own; 0: none."""
     number = _keys.magnitude(key, _keys.value_for(key, name, value))
     return 0 if number is None or math.isinf(number) else max(1, int(number * scale))
-
-
-def argv_of(cmd: Command, shell: Optional[str]) -> List[str]:
-    """A string is run by a shell, a sequence is the program and its arguments."""
-    if isinstance(cmd, str):
-        return [shell or "/bin/sh", "-c", cmd]
-    return [os.fsdecode(word) for word in cmd]
 
 
 def result_of(raw: Dict[str, Any], merged: bool, policy: "Optional[Policy]", is_closed: bool) -> Result:
@@ -90,11 +93,34 @@ class SessionCommand:
 
     def wait(self, timeout: Optional[float] = None) -> Optional[Result]:
         """Waits for its result; None if ``timeout`` seconds were not enough."""
+        end = math.inf if timeout is None or timeout < 0 else time.monotonic() + timeout
+        core, bell = self._core, Bell(self._core.fd)
+        watcher = core.watchers.add(self, bell.ring)
         try:
-            self._native.wait(-1.0 if timeout is None else float(timeout))
-        except _cordon.Error as error:
-            raise_native(error)
-        return self.take()
+            while not self._look() and not core.watchers.is_over:
+                left = end - time.monotonic()
+                if left <= 0:
+                    return None
+                if core.closed:
+                    bell.only_ring()  # close() handles the rest
+                bell.wait(left)
+        finally:
+            core.watchers.discard(watcher)
+            bell.close()
+        result = self.take()
+        if result is None:
+            core.check_open()
+            raise StateError("the session is over")
+        return result
+
+    def _look(self) -> bool:
+        """Whether it has a result, after what happened was handled."""
+        try:
+            self._core.process()
+        except CordonError:
+            if self._native.result() is None:
+                raise
+        return self._native.result() is not None
 
     def signal(self, number: int) -> None:
         """Sends a signal to its process group."""
@@ -131,6 +157,9 @@ class SessionCore:
         self.found = Found(engine.settings.packages)  # their layers are in use as long as this object
         self._view: Optional[View] = None
         self._variables: Dict[str, str] = {}  # of packages that came later
+        #: The same one by one, with the directories of modules that there were before.
+        self.updates: List[Tuple[Mapping[str, str], List[str]]] = []
+        self.watchers = Watchers()
         self._adding = threading.Lock()
         options = engine.settings.launch_options()
         if home is not None:
@@ -144,21 +173,45 @@ class SessionCore:
             self.native = launcher().session(engine.policies.native(self.policy), argv, **options)
         except _cordon.Error as error:
             raise_native(error)
+        self.fd = self.native.fileno()
         self.closed = False
+        self._gate = threading.Condition()
+        self._asking = threading.Lock()  # one usage() at a time: the next forgets the answer
+        self._at_work = 0  # threads that handle events
 
     def check_open(self) -> None:
         """ClosedError after close()."""
         if self.closed:
             raise ClosedError("the session is closed")
 
-    def process(self) -> None:
-        """Handles what happened."""
-        if self.closed:
-            return
-        try:
-            self.native.process()
-        except _cordon.Error as error:
-            raise_native(error)
+    @property
+    def is_over(self) -> bool:
+        """Whether it was closed, or is over by itself, as far as that was noticed."""
+        return self.closed or self.watchers.is_over
+
+    def process(self) -> bool:
+        """Handles what happened, and tells those who wait for it. Whether the session is over."""
+        if self._begin_work():
+            is_over = True  # also if this fails: nobody must wait for ever
+            try:
+                is_over = self.native.process()
+            except _cordon.Error as error:
+                raise_native(error)
+            finally:
+                self._end_work(is_over)
+        return self.is_over
+
+    def _begin_work(self) -> bool:
+        """Whether this thread may handle events. Once close() does, the session's end is for nobody else."""
+        with self._gate:
+            self._at_work += not self.closed
+            return not self.closed
+
+    def _end_work(self, is_over: bool = False) -> None:
+        with self._gate:
+            self._at_work -= 1
+            self._gate.notify_all()
+        self.watchers.look(is_over)
 
     def start(self, args: RunArguments) -> SessionCommand:
         """Starts a command."""
@@ -231,24 +284,43 @@ class SessionCore:
         with self._adding:
             for name, value in self.found.variables(packages, copies).items():
                 self._variables[name] = before(value, self._variables.get(name) or view.env.get(name))
+            update = (self.found.variables(packages, copies), self.found.modules)
             self.found.add(packages, copies)
+            self.updates = [*self.updates, update]
+
+    def python(self) -> str:
+        """The Python of its interpreters: this program's own if commands see that, else the one in PATH."""
+        ours = interpreter()
+        if ours is None or self._argv == [ours]:
+            return ours or "python3"
+        shown = self._planned().shown
+        return ours if inside(os.path.dirname(ours), shown) and inside(ours, shown) else "python3"
 
     def order(self, name: str) -> Any:
         """pause, resume or usage."""
-        self.check_open()
-        try:
-            return getattr(self.native, name)()
-        except _cordon.Error as error:
-            raise_native(error)
+        with self._asking:
+            if not self._begin_work():  # usage() handles events
+                self.check_open()
+            try:
+                return getattr(self.native, name)()
+            except _cordon.Error as error:
+                raise_native(error)
+            finally:
+                self._end_work()
 
     def close(self, signal: int = 0) -> None:
         """Ends the session."""
-        if not self.closed:
+        with self._gate:
+            if self.closed:
+                return
             self.closed = True
-            try:
-                self.native.close(signal)
-            except _cordon.Error as error:
-                raise_native(error)
+            self._gate.wait_for(lambda: self._at_work == 0, _LEAVE_SECONDS)
+        try:
+            self.native.close(signal)
+        except _cordon.Error as error:
+            raise_native(error)
+        finally:
+            self.watchers.look(True)
 
     def published(self) -> Tuple[Published, ...]:
         """Ports inside that the host can reach (``net_publish``)."""
@@ -291,8 +363,8 @@ class Session:
     limit of memory or CPU time, or in a workspace of disk, ends it. ``program``: its installation can
     be used by commands.
 
-    It starts at once, and ends with close(), with this object or with this process. All commands are
-    one guest. It can be used by any number of threads, and as a context manager.
+    It starts at once, and ends with close(), with this object or with this process. Its commands, and the
+    code of its interpreters (execute(), interpreter()), are one guest. It can be used by any number of threads, and as a context manager.
     """
 
     def __init__(
@@ -305,6 +377,7 @@ class Session:
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
         self._core = SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings))
+        self._interpreters: Interpreters[Interpreter] = Interpreters(self._core, Interpreter)
         self.files = SessionFiles(self._core)
 
     def __enter__(self) -> "Session":
@@ -365,8 +438,39 @@ class Session:
         assert result is not None
         return result.raise_for_status() if check else result
 
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> Interpreter:
+        """An interpreter in the session: it shares files, processes and network with the commands and with
+        other interpreters, of which there may be any number. It ends with its close(), or with the session.
+        The arguments are those of Interpreter; ``env``: variables. It has no fork(), snapshot() and
+        install() of its own: packages come with the session's install()."""
+        return self._interpreters.make(language, env, cwd=cwd, max_output=max_output, grace=grace)
+
+    def execute(
+        self,
+        code: Content,
+        language: str = "python",
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off, in an interpreter of the session that is kept for
+        each language; see Interpreter.execute(). ``language``: python, javascript or bash. While the session
+        is paused, it waits, and time goes on. ClosedError if the session is closed meanwhile."""
+        interpreter = self._interpreters.kept(language)
+        return interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
+
     def install(self, *packages: str, build_packages: bool = False) -> None:
-        """Installs packages for all commands from now on: ``install("pandas==2.2.0", "npm:lodash@4")``. The
+        """Installs packages for all commands from now on, and for code of its interpreters, also of those
+        that run: ``install("pandas==2.2.0", "npm:lodash@4")``. The
         words and the installation are as for ``packages=`` of a Sandbox (docs/packages.md). What is installed
         is copied into the session's private home, where commands can change it. OSError (ENOSPC) if it does
         not fit. If it fails, commands find what they found before."""
@@ -409,9 +513,16 @@ class Session:
 
     def stop(self) -> Optional[Dict[str, Any]]:
         """Ends the session: SIGTERM, and SIGKILL when the grace is over. Its receipt."""
-        self._core.close(signals.SIGTERM)
+        self._close(signals.SIGTERM)
         return self._core.receipt()
 
     def close(self) -> None:
         """Ends the session at once. Later calls raise ClosedError; closing twice is fine."""
-        self._core.close()
+        self._close()
+
+    def _close(self, signal: int = 0) -> None:
+        try:
+            self._core.close(signal)
+        finally:
+            for one in self._interpreters.all():
+                one._let_go()

@@ -12,9 +12,10 @@ import os
 import select
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Protocol, Tuple, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, Protocol, TypeVar
 
-from . import _cordon, _fileops
+from . import _fileops
+from ._errors import CordonError
 from ._result import Result
 from ._session import SessionCommand, SessionCore, SessionFiles
 
@@ -30,6 +31,7 @@ class Streamed(Protocol):
 
     readers: Dict[int, str]
     is_done: bool
+    command: Optional[SessionCommand]
 
     @property
     def is_over(self) -> bool:
@@ -66,10 +68,10 @@ class Reader(Generic[R]):
         self._is_over = False
         self._wake = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._running: List[R] = []
-        self._watched: List[Tuple[SessionCommand, Callable[[], None]]] = []
         self._fd = os.dup(core.native.fileno())
         self._thread = threading.Thread(target=self._work, name="cordon-session", daemon=True)
         self._thread.start()
+        core.watchers.add(None, self.wake)
 
     def add(self, running: R) -> None:
         """One more to read from."""
@@ -79,25 +81,9 @@ class Reader(Generic[R]):
                 self._running.append(running)
         if is_over:
             running.settle()
+        elif running.command is not None:
+            self._core.watchers.add(running.command, self.wake)
         self.wake()
-
-    def watch(self, command: SessionCommand, tell: Callable[[], None]) -> None:
-        """Tells when a command is over that somebody else reads from."""
-        with self._lock:
-            is_over = self._is_over
-            if not is_over:
-                self._watched.append((command, tell))
-        if is_over:
-            tell()
-        self.wake()
-
-    def nudge(self, is_over: bool) -> None:
-        """Another thread has handled events, perhaps some that this one waits for."""
-        with self._lock:
-            is_over = is_over or any(one.is_over for one in self._running)
-            is_over = is_over or any(entry[0]._native.result() is not None for entry in self._watched)
-        if is_over:
-            self.wake()
 
     def wake(self) -> None:
         """Something has changed."""
@@ -125,6 +111,7 @@ class Reader(Generic[R]):
                 for fd in (self._fd, *self._wake):
                     os.close(fd)
             self._settle(True)
+            self._core.watchers.look(True)
             self._over()
             # These know the box, which knows this: without them its descriptors are free as soon as it is.
             self._deadline, self._expired, self._ended, self._over = float, _nothing, _nothing, _nothing
@@ -145,8 +132,8 @@ class Reader(Generic[R]):
             if self._wake[0] in ready:
                 os.read(self._wake[0], _CHUNK)
             try:
-                is_over = self._core.native.process()
-            except _cordon.Error:
+                is_over = self._core.process()
+            except CordonError:
                 is_over = True
             for fd in ready:
                 if fd in readers and not readers[fd].read(fd):
@@ -159,18 +146,14 @@ class Reader(Generic[R]):
         with self._lock:
             done = [one for one in self._running if is_over or one.is_over]
             self._running = [one for one in self._running if one not in done]
-            told = [entry for entry in self._watched if is_over or entry[0]._native.result() is not None]
-            self._watched = [entry for entry in self._watched if entry not in told]
         for one in done:
             one.settle()
-        for _, tell in told:
-            tell()
 
 
-def wait_here(reader: Reader[Any], core: SessionCore, command: SessionCommand) -> Result:
-    """Waits in this thread for the end of a command."""
+def wait_here(core: SessionCore, command: SessionCommand) -> Result:
+    """Waits for the end of a command, in a session that has a Reader."""
     done = threading.Event()
-    reader.watch(command, done.set)
+    core.watchers.add(command, done.set)
     done.wait()
     result = command.take()
     if result is None:
@@ -180,16 +163,12 @@ def wait_here(reader: Reader[Any], core: SessionCore, command: SessionCommand) -
 
 
 class ReadFiles(SessionFiles):
-    """The files of a session that has a reader, which says when an operation is over."""
-
-    def __init__(self, core: SessionCore, reader: Reader[Any]) -> None:
-        super().__init__(core)
-        self._reader = reader
+    """The files of a session that has a Reader."""
 
     def _do(self, op: "Op[T]") -> T:
         if op.count == 0:
             return op.finish([])
         with _fileops.memory_file() as fd:
-            result = wait_here(self._reader, self._core, self._core.start_files(op, fd))
+            result = wait_here(self._core, self._core.start_files(op, fd))
             answers = _fileops.answers_of(result, fd, op.count)
         return op.finish(answers)

@@ -55,9 +55,7 @@ class Live:
     def receipt(self) -> Optional[Dict[str, Any]]:
         """The account of the session, if it has ended by itself."""
         self.core.process()
-        receipt = self.core.receipt()
-        self.reader.nudge(receipt is not None)
-        return receipt
+        return self.core.receipt()
 
     def end(self, command: SessionCommand) -> None:
         """Ends a command, if it runs."""
@@ -73,7 +71,7 @@ class Live:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
                 loop.call_soon_threadsafe(over.set)
 
-        self.reader.watch(command, tell)
+        self.core.watchers.add(command, tell)
         try:
             await over.wait()
         except asyncio.CancelledError:
@@ -134,7 +132,7 @@ class Shared:
         if self.host_workdir is not None:
             return str(self.host_workdir)
         live = self.begin()
-        live.workdir = live.workdir or ReadFiles(live.core, live.reader).realpath(".")
+        live.workdir = live.workdir or ReadFiles(live.core).realpath(".")
         return live.workdir
 
     @property

@@ -39,7 +39,7 @@ class BoxFiles(ReadFiles):
     """The files of a box."""
 
     def __init__(self, box: "Box") -> None:
-        super().__init__(box.core, box.reader)
+        super().__init__(box.core)
 
 
 class Box:
@@ -72,7 +72,7 @@ class Box:
         self.reader: Reader[Running] = Reader(
             self.core, lambda: self._deadline, self._expired, self._ended, self._over
         )
-        self.sandbox = InSession(self.core, self.reader)
+        self.sandbox = InSession(self.core)
         try:
             with translated():
                 #: Where commands start: /home/user, or a private directory at level landlock.
