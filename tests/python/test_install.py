@@ -262,6 +262,36 @@ def test_later_commands_of_a_session_find_them(index, level):
         running.kill()
 
 
+@LEVELS
+def test_interpreters_of_a_session_find_them(index, level):
+    """Those that run, with their state, and those that start later."""
+    with pycordon.Session(isolation=level, limits_memory="1G") as session:
+        session.execute("x = 1")
+        session.execute("x=1", "bash")
+        session.execute("var x = 1", "js")
+        session.install("one")
+        session.install("two", "npm:is-number")
+        assert session.execute(NAMES + "; print(x)").stdout == "two\n1\n"
+        assert session.execute("one-tool; two-tool; echo $x", "bash").stdout == "one runs\ntwo runs\n1\n"
+        assert session.execute("require('is-number') + ' ' + x", "js").text == "'is-number 1.0.0 1'"
+        later = session.interpreter()
+        assert later.execute(NAMES).stdout == "two\n"
+        session.install("one")  # not copied again: it comes first
+        assert session.interpreter().execute(NAMES).stdout == "one\n"
+        code = "import sys; sys.modules.pop('both_mod', None); " + NAMES
+        assert session.execute(code).stdout == later.execute(code).stdout == "one\n"
+
+
+def test_interpreters_of_an_async_session_find_them(index):
+    async def main():
+        async with pycordon.AsyncSession() as session:
+            await session.execute("x = 1")
+            await session.install("one", "two")
+            assert (await session.execute("import one_mod, two_mod; x")).text == "1"
+
+    asyncio.run(main())
+
+
 def test_a_session_with_packages_and_a_list_of_commands(index):
     with pycordon.Session(packages=["one"], allowed_commands=["python3"], isolation="namespaces") as session:
         session.install("two")

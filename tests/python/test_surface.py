@@ -129,6 +129,17 @@ def test_asynchronous_names_are_the_synchronous_ones(name):
             assert [p.default for p in ours.values()] == [p.default for p in theirs.values()], member
 
 
+def test_sessions_have_interpreters_of_both_kinds():
+    """With the same arguments; those of execute() are an Interpreter's and the language."""
+    for member in ("execute", "interpreter"):
+        here, there = (inspect.signature(getattr(kind, member)) for kind in (pycordon.Session, pycordon.AsyncSession))
+        assert list(here.parameters.values()) == list(there.parameters.values()), member
+    own = list(inspect.signature(pycordon.Session.execute).parameters)
+    assert [name for name in own if name != "language"] == list(inspect.signature(pycordon.Interpreter.execute).parameters)
+    taken = set(inspect.signature(pycordon.Session.interpreter).parameters) - {"env"}
+    assert taken <= set(inspect.signature(pycordon.Interpreter.__init__).parameters)
+
+
 @pytest.mark.parametrize("name", ["Sandbox", "Pool", "Session", "Interpreter"])
 def test_what_lives_can_install_packages(name):
     here, there = (inspect.signature(getattr(pycordon, kind).install) for kind in (name, f"Async{name}"))
