@@ -204,7 +204,8 @@ make_root_disk() {
 	fi
 	say "making the guest's disk (Debian $guest_release, $debian)"
 	"${sudo[@]}" rm -rf "$tree"
-	"${sudo[@]}" mmdebstrap --quiet --architectures="$debian" --variant=minbase --mode=root --include="$guest_packages" \
+	# What it mounts is nobody else's: a test beside this may grant everything there is.
+	"${sudo[@]}" unshare --mount mmdebstrap --quiet --architectures="$debian" --variant=minbase --mode=root --include="$guest_packages" \
 		--aptopt='APT::Install-Recommends "false"' --dpkgopt='path-exclude=/usr/share/doc/*' \
 		--dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
 		$guest_release "$tree" "deb [signed-by=$keyring] $(mirror) $guest_release main" || return 1
