@@ -252,8 +252,6 @@ static int pretend(int listen_fd, enum pretence how, pid_t victim)
 	int status = 0, fd, proof_fd;
 	pid_t pid;
 
-	if (how == CONFINED && confine() < 0)
-		return 5;
 	fd = accept(listen_fd, NULL, NULL);
 	pid = how == RELAYED ? fork() : 0;
 	if (pid > 0)
@@ -283,9 +281,11 @@ static pid_t start_pretender(enum pretence how, pid_t victim, struct sockaddr_un
 		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 		alarm(WAIT_MS / 1000);
-		if (bind(fd, (struct sockaddr *)ret, *ret_len) < 0 || listen(fd, 1) < 0 ||
-		    write(fds[1], "x", 1) != 1)
+		if (bind(fd, (struct sockaddr *)ret, *ret_len) < 0 || listen(fd, 1) < 0)
 			_exit(8);
+		/* Before anyone can look at us. */
+		if ((how == CONFINED && confine() < 0) || write(fds[1], "x", 1) != 1)
+			_exit(5);
 		_exit(pretend(fd, how, victim));
 	}
 	close(fds[1]);
