@@ -251,7 +251,8 @@ static bool is_plain_name(const char *path)
  * told, since the command may be written by who reads this. */
 static bool tell_kept(struct said *said, const char *path)
 {
-	if (!is_plain_name(path) || discover_may_advise(said->subject->plan->home, path, false) ||
+	if (!is_plain_name(path) || path_has_dotdot(path) ||
+	    discover_may_advise(said->subject->plan->home, path, false) ||
 	    view_of(said->plan, path, false) != VIEW_HIDDEN)
 		return false;
 	tell(said, "read", path, "fs.read", NULL);

@@ -191,6 +191,7 @@ OWN = {
     "a long name": "cat $(head -c 300 /dev/zero | tr '\\0' x)",
     "a far path": "cat $(head -c 5000 /dev/zero | sed 's/./\\/a/g' | tr '\\0' x)",
     "dots": "cat ../../../../../../../nothing",
+    "dots in full": "cat {cwd}/../nothing-here/x /usr/lib/../nothing-here",
     "the root": "rmdir /",
     "private": "rmdir $TMPDIR/no-such-directory",
     "write grant": "cd $TMPDIR && mkdir a && mkdir a",

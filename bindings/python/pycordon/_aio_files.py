@@ -170,7 +170,7 @@ async def copy_layers(files: AsyncFiles, copies: Mapping[str, str]) -> None:
 
 
 async def remove_layers(files: AsyncFiles, copies: Mapping[str, str]) -> None:
-    """Nobody uses them, so whatever keeps them from being removed is no error."""
+    """They are not in use, so a failure to remove them is no error."""
     for place in copies.values():
         try:
             await files.remove(place, recursive=True, missing_ok=True)

@@ -64,7 +64,7 @@ class _Waiters:
         entry = (command, loop.create_future())
 
         def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed, so nothing waits
                 loop.call_soon_threadsafe(self._look)
 
         watcher = self._core.watchers.add(command, tell)

@@ -83,7 +83,7 @@ class Order(Generic[T]):
         }
         with contextlib.ExitStack() as files:
             if isinstance(self.stdin, bytes):
-                # Not a pipe: who waits for the end of the command must not wait until somebody reads this.
+                # Not a pipe: waiting for the end of the command must not depend on a reader.
                 options["stdin"] = _file_with(files.enter_context(memory_file()), self.stdin)
             if self.policy is not None:
                 fd = _file_with(files.enter_context(memory_file()), self.policy)

@@ -176,7 +176,7 @@ def copy_layers(files: Files, copies: Mapping[str, str]) -> None:
 
 
 def remove_layers(files: Files, copies: Mapping[str, str]) -> None:
-    """Nobody uses them, so whatever keeps them from being removed is no error."""
+    """They are not in use, so a failure to remove them is no error."""
     for place in copies.values():
         try:
             files.remove(place, recursive=True, missing_ok=True)

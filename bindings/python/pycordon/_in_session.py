@@ -6,7 +6,7 @@ An interpreter expects a sandbox whose engine starts runs. The engine here start
 instead. A session has one descriptor for all its events, and several threads may handle them: the one that
 waits for an interpreter's answer, and one that waits for another command. Each can handle an event that the
 other waits for. So an interpreter has a descriptor of its own to wait for, which becomes readable with the
-session's, and when somebody else has noticed that its command is over (see _watchers.py).
+session's, and when another thread has noticed that its command is over (see _watchers.py).
 """
 
 from __future__ import annotations

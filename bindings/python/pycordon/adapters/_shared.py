@@ -68,7 +68,7 @@ class Live:
         loop, over = asyncio.get_running_loop(), asyncio.Event()
 
         def tell() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop was closed, so nothing waits
                 loop.call_soon_threadsafe(over.set)
 
         self.core.watchers.add(command, tell)
