@@ -211,13 +211,14 @@ print(z)
 def test_process_limit(me, level):
     """A bounded fork bomb stops at the limit."""
     script = """
-import os, time
+import os
 n = 0
+wait, end = os.pipe()
 for _ in range(400):
     try: pid = os.fork()
     except OSError: break
     if pid == 0:
-        time.sleep(1.5); os._exit(0)
+        os.close(end); os.read(wait, 1); os._exit(0)
     n += 1
 print(n)
 """
