@@ -84,6 +84,22 @@ const struct cordon_result *cordon_session_result(const struct cordon_session *s
 	return cordon_run_result(s->run);
 }
 
+const char *cordon_session_workspace(const struct cordon_session *s)
+{
+	return cordon_run_workspace(s->run);
+}
+
+int cordon_session_branch(struct cordon_session *s, uint64_t max_bytes, uint64_t max_files,
+			  struct cordon_workspace **ret, struct cordon_error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&s->run->lock);
+	r = cordon_run_branch(s->run, max_bytes, max_files, ret, err);
+	pthread_mutex_unlock(&s->run->lock);
+	return r;
+}
+
 int cordon_session_end(struct cordon_session *s, int signal, struct cordon_error *err)
 {
 	return cordon_run_end(s->run, signal, err);
@@ -178,6 +194,10 @@ static int check_exec(const struct cordon_session *s, const struct cordon_exec_o
 	}
 	if (!o->files && (!o->argv || !o->argv[0] || !o->argv[0][0]))
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (o->image && (o->files || s->run->options.image_fd <= 0))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  o->files ? "serving files executes nothing"
+					   : "the session was started without image_fd");
 	return 0;
 }
 
@@ -202,6 +222,8 @@ static int deliver(struct cordon_command *c, const struct cordon_exec_options *o
 		order.flags |= CONTROL_EXEC_KILL_REST;
 	if (o->channel_fd > 0)
 		order.flags |= CONTROL_EXEC_CHANNEL;
+	if (o->image)
+		order.flags |= CONTROL_EXEC_IMAGE;
 	fds[0] = command_block_fd(c->session, o, c, err);
 	if (fds[0] < 0)
 		return fds[0];

@@ -167,12 +167,12 @@ def test_the_python_is_one_that_commands_see(session):
 def test_packages_of_an_interpreter_that_runs(session, monkeypatch):
     """What install() does to them, without an installation: a directory that comes later."""
     tmp = session.exec('printf %s "${TMPDIR:-/tmp}"').stdout
-    core = session._core
+    given = session._core.given
     assert session.execute("import late").error.name == "ModuleNotFoundError"
     session.execute("x = 1; y=2")
     session.execute("y=2", "bash")
     session.files.write(f"{tmp}/modules/late.py", "value = 42")
-    core.updates = [*core.updates, ({"PYTHONPATH": f"{tmp}/modules"}, [])]
+    given.updates = [*given.updates, ({"PYTHONPATH": f"{tmp}/modules"}, [])]
     assert session.execute("import late; late.value, x").text == "(42, 1)"
     assert session.execute('echo "$y ${PYTHONPATH%%:*}"', "bash").stdout == f"2 {tmp}/modules\n"
 

@@ -36,7 +36,7 @@ from ._job import RunArguments, argv_of
 from ._native import command, current_directory, launcher
 from ._policy import Config, Policy, from_document, nest, stated
 from ._result import Result
-from ._session import limit_of, result_of
+from ._session_core import limit_of, result_of
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,47}\Z")
