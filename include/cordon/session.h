@@ -75,6 +75,8 @@ struct cordon_exec_options {
 	 * none. argv[0] is looked for in the resulting PATH, inside. */
 	const char *const *env;
 	const char *cwd; /* inside; relative to where the session starts. NULL = there */
+	/* What it writes to a stream that is passed on (CORDON_STREAM_PASS) is in the caller's pipe
+	 * at once, without limit, and the result knows nothing of it. */
 	struct cordon_stream in, out, err;
 	int64_t wall_ms;      /* time limit of this command, 0 = none; its time stops in a pause */
 	int64_t output_bytes; /* limit of each stream; 0 = as limits.output says */

@@ -7,12 +7,14 @@
 #include "launch/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -124,11 +126,33 @@ static int64_t output_limit(const struct cordon_session *s, const struct cordon_
 
 static bool stream_fits(int i, int mode)
 {
-	if (mode < CORDON_STREAM_NULL || mode > CORDON_STREAM_JOIN)
+	if (mode < CORDON_STREAM_NULL || mode > CORDON_STREAM_PASS)
 		return false;
 	if (i == 0)
-		return mode != CORDON_STREAM_CAPTURE && mode != CORDON_STREAM_JOIN;
+		return mode != CORDON_STREAM_CAPTURE && mode != CORDON_STREAM_JOIN &&
+		       mode != CORDON_STREAM_PASS;
 	return mode != CORDON_STREAM_DATA && (i == 2 || mode != CORDON_STREAM_JOIN);
+}
+
+/* Only a pipe: a file or a terminal of the caller's must not get into the guest's hands. */
+static int pass_pipe(struct relay *r, int fd, int *ret_guest_fd, struct cordon_error *err)
+{
+	struct stat st;
+	int copy;
+
+	*r = (struct relay){
+		.mode = CORDON_STREAM_PASS, .pipe_fd = -1, .peer_fd = -1, .unread_fd = -1
+	};
+	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return cordon_err(err, CORDON_E_USAGE, 0, "only a pipe can be passed to a command");
+	copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -copy, "cannot copy a descriptor");
+	*ret_guest_fd = copy;
+	/* As for pipes of ours: opening /dev/stdout opens it again, in its direction only. */
+	return fchmod(copy, 0222) < 0
+		       ? cordon_err(err, CORDON_E_SYSTEM, errno, "cannot set up a pipe")
+		       : 0;
 }
 
 static int open_streams(struct cordon_command *c, const struct cordon_exec_options *o,
@@ -143,8 +167,10 @@ static int open_streams(struct cordon_command *c, const struct cordon_exec_optio
 		if (!stream_fits(i, mode))
 			return cordon_err(err, CORDON_E_USAGE, 0, "stream %d cannot have mode %d",
 					  i, mode);
-		r = relay_init(relays[i], streams[i], i == 0, output_limit(c->session, o, mode),
-			       &guest_fds[i], err);
+		r = mode == CORDON_STREAM_PASS
+			    ? pass_pipe(relays[i], streams[i]->fd, &guest_fds[i], err)
+			    : relay_init(relays[i], streams[i], i == 0,
+					 output_limit(c->session, o, mode), &guest_fds[i], err);
 		if (r < 0)
 			return r;
 		if (mode == CORDON_STREAM_JOIN)

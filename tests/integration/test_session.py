@@ -545,6 +545,42 @@ def test_ps(session, me):
     assert text.startswith("NAME") and one.name in text
 
 
+def test_ps_counts_cpu_time(session):
+    """That of commands that are over, and of one that goes on; by what the kernel says of them, not by a clock."""
+    s = session()
+    before = s.status()["cpu_ms"]
+    spin = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
+    used = json.loads(s.sh(spin, "--json").stdout)["usage"]
+    used = used["cpu_user_ms"] + used["cpu_system_ms"]
+    assert used > 5
+    after = s.status()["cpu_ms"]
+    assert before + 0.9 * used <= after < before + 3 * used + 100
+    s.sh("while :; do :; done", "-d")
+    assert until(lambda: s.status()["cpu_ms"] > after + 100)
+    assert s.call("pause", s.name).returncode == 0
+    stopped = s.status()["cpu_ms"]
+    time.sleep(0.5)
+    assert s.status()["cpu_ms"] < stopped + 200, "what stands still uses nothing"
+
+
+def test_a_policy_file(session, me):
+    """Flags come on top of it, as for a run; what is wrong with it is said, and nothing is started."""
+    granted, files = me.mkdir("granted"), me.mkdir("policies")
+    secret = me.write(granted / "secret", "canary")
+    policy = {"fs": {"read": [str(granted)]}, "env": {"set": {"A": "file", "B": "file"}}, "limits": {"memory": "64M"}}
+    file = me.write(files / "policy.json", json.dumps({"version": 1, **policy}))
+    assert session().exec("cat", secret).returncode != 0
+    s = session("--policy", file, "--env", "B=flag")
+    assert s.exec("cat", secret).stdout == b"canary"
+    assert s.sh('echo "$A $B"').stdout == b"file flag\n"
+    assert s.sh(f"echo x > {secret}").returncode != 0 and secret.read_text() == "canary"
+    assert s.exec("python3", "-c", "bytearray(200 << 20)").returncode in (1, 137)
+    bad = me.write(files / "bad.json", '{"version": 1, "limits": {"memmory": "1G"}}')
+    done = Session(me, "--policy", bad, name="never")
+    assert done.start.returncode == 125 and "memmory" in one_line(done.start)
+    assert "never" not in me.outside([me.cordon, "ps", "--json"]).stdout.decode()
+
+
 def test_eight_without_cross_talk(session):
     many = [session() for _ in range(8)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -36,6 +36,8 @@ number: int = kept.start(["sleep", "60"], timeout="5s").number
 status: int = pycordon.DetachedSession.attach("kept").exec("cat", stdin=b"x", merge=True).returncode
 ended: Optional[pycordon.Result] = kept.command(number).wait(1.5)
 done = pycordon.Session().execute("1", "python", timeout=1.5, on_stdout=print)
+text = kept.execute("1", timeout=2).text or kept.interpreter("bash").execute("x").stdout
+data: bytes = kept.files.read("x")
 forks = pycordon.Session(persist=True).fork(3)
 text = forks[0].fork().snapshot("before").name
 forks[0].restore("before")

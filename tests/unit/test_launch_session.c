@@ -254,6 +254,39 @@ static void test_image(void)
 	cordon_session_free(s);
 }
 
+static void test_pass(void)
+{
+	struct cordon_exec_options o = CORDON_EXEC_OPTIONS_INIT;
+	struct cordon_session *s = start(NULL);
+	struct cordon_command *refused = NULL;
+	const char *argv[] = { "true", NULL };
+	char text[64] = "";
+	int fds[2], file;
+
+	REQUIRE(s != NULL && pipe2(fds, O_CLOEXEC) == 0);
+	o.out = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[1] };
+	/* It can be opened again, and not to read what others write. */
+	CHECK_INT(finish(exec_with(s, "echo one; echo two >/dev/stdout; cat </dev/stdout", &o),
+			 NULL) != 0,
+		  1);
+	CHECK(read(fds[0], text, sizeof(text) - 1) >= 8);
+	CHECK(strncmp(text, "one\ntwo\n", 8) == 0);
+	file = memfd_create("file", MFD_CLOEXEC);
+	REQUIRE(file >= 0);
+	o.argv = argv;
+	o.out.fd = file;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	o.out.fd = -1;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	o.in = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[0] };
+	o.out.mode = CORDON_STREAM_NULL;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	close(file);
+	close(fds[0]);
+	close(fds[1]);
+	cordon_session_free(s);
+}
+
 static const char *listed(char ret[OUT_MAX], int seconds)
 {
 	snprintf(ret, OUT_MAX, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -q '[s]leep %d.%d '",
@@ -472,6 +505,7 @@ static void test_all_at_landlock(void)
 	test_pause();
 	test_channel();
 	test_image();
+	test_pass();
 	test_ends();
 	level = 0;
 }
@@ -495,4 +529,5 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_begin, test_one_after_the_other, test_at_once, test_not_found, test_env_and_cwd,
 	 test_time_limit, test_rest, test_hostile_neighbour, test_signals_and_end, test_pause,
-	 test_channel, test_image, test_ends, test_block, test_all_at_landlock, test_nothing_left)
+	 test_channel, test_image, test_pass, test_ends, test_block, test_all_at_landlock,
+	 test_nothing_left)

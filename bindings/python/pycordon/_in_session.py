@@ -15,7 +15,7 @@ import socket
 import threading
 from contextlib import suppress
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast,
+    TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import _arguments, _cordon
@@ -27,6 +27,7 @@ from ._result import Result
 from ._watchers import Bell
 
 if TYPE_CHECKING:
+    from ._detached_inside import Place
     from ._engine import Engine
     from ._interpreter import InterpreterFront
     from ._session_core import SessionCommand, SessionCore
@@ -182,11 +183,18 @@ class InSession(Front):
 
 
 class Interpreters(Generic[I]):
-    """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments."""
+    """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments,
+    ``inside`` that sandbox."""
 
-    def __init__(self, core: "SessionCore", make: Callable[..., I]) -> None:
+    def __init__(
+        self,
+        core: "Union[SessionCore, Place]",
+        make: Callable[..., I],
+        inside: "Optional[Callable[[Optional[Mapping[str, str]]], Front]]" = None,
+    ) -> None:
         self._core = core
         self._make = make
+        self._inside = inside or (lambda env: InSession(cast("SessionCore", core), env, core.check_open))
         self._lock = threading.Lock()
         self._all: List[I] = []
         self._kept: Dict[str, I] = {}
@@ -194,8 +202,7 @@ class Interpreters(Generic[I]):
     def make(self, language: str, env: Optional[Mapping[str, str]] = None, **arguments: Any) -> I:
         """A new one, which starts with its first call."""
         self._core.check_open()
-        sandbox = InSession(self._core, env, self._core.check_open)
-        made = self._make(language, sandbox=sandbox, **arguments)
+        made = self._make(language, sandbox=self._inside(env), **arguments)
         with self._lock:
             self._all = [*(one for one in self._all if not one.closed), made]
         return made
