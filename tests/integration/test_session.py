@@ -563,24 +563,6 @@ def test_ps_counts_cpu_time(session):
     assert s.status()["cpu_ms"] < stopped + 200, "what stands still uses nothing"
 
 
-def test_a_policy_file(session, me):
-    """Flags come on top of it, as for a run; what is wrong with it is said, and nothing is started."""
-    granted, files = me.mkdir("granted"), me.mkdir("policies")
-    secret = me.write(granted / "secret", "canary")
-    policy = {"fs": {"read": [str(granted)]}, "env": {"set": {"A": "file", "B": "file"}}, "limits": {"memory": "64M"}}
-    file = me.write(files / "policy.json", json.dumps({"version": 1, **policy}))
-    assert session().exec("cat", secret).returncode != 0
-    s = session("--policy", file, "--env", "B=flag")
-    assert s.exec("cat", secret).stdout == b"canary"
-    assert s.sh('echo "$A $B"').stdout == b"file flag\n"
-    assert s.sh(f"echo x > {secret}").returncode != 0 and secret.read_text() == "canary"
-    assert s.exec("python3", "-c", "bytearray(200 << 20)").returncode in (1, 137)
-    bad = me.write(files / "bad.json", '{"version": 1, "limits": {"memmory": "1G"}}')
-    done = Session(me, "--policy", bad, name="never")
-    assert done.start.returncode == 125 and "memmory" in one_line(done.start)
-    assert "never" not in me.outside([me.cordon, "ps", "--json"]).stdout.decode()
-
-
 def test_eight_without_cross_talk(session):
     many = [session() for _ in range(8)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

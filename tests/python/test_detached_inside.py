@@ -21,7 +21,7 @@ COMMAND = pycordon.command()
 
 @pytest.fixture(params=["namespaces", "landlock"])
 def session(request):
-    with made(isolation=request.param) as one:
+    with made(isolation=request.param, limits_grace=0.2) as one:
         one.policy_level = request.param
         one.tmp = one.exec('printf %s "${TMPDIR:-/tmp}"').stdout
         yield one

@@ -7,11 +7,12 @@ import os
 import pathlib
 import sys
 import threading
+from unittest import mock
 
 import pytest
 
 import pycordon
-from pycordon import AsyncSession, ClosedError, Session, SetupError, StateError, UnsupportedError, UsageError, workspaces
+from pycordon import AsyncSession, ClosedError, Session, SetupError, StateError, UnsupportedError, UsageError, _session_state, workspaces
 from pylib import ceiling, until
 from test_fork_hostile import BAD_IMAGES, TAKE
 
@@ -168,8 +169,13 @@ def test_each_has_a_branch_of_the_workspace(place, tmp_path):
 # --- what cannot be forked -------------------------------------------------------------------------
 
 
+def at_once():
+    """What runs is not waited for."""
+    return mock.patch.object(_session_state, "_GONE_SECONDS", 0.1)
+
+
 def refused(session, words):
-    with pytest.raises(StateError, match=words):
+    with at_once(), pytest.raises(StateError, match=words):
         session.fork(2)
 
 
@@ -301,6 +307,22 @@ def test_there_and_back(session, sandboxes):
     assert before.closed and sandboxes() == []
 
 
+def test_after_a_limit(place, sandboxes):
+    with Session(persist=True, limits_disk="8M") as session:
+        session.exec("echo good > /tmp/f", check=True)
+        before = session.snapshot()
+        full = session.exec("head -c 30000000 /dev/zero > /tmp/large; sleep 30")
+        assert full.kind == "disk", full
+        for call in (session.fork, session.snapshot, lambda: session.exec("true")):
+            with pytest.raises(StateError):
+                call()
+        session.restore(before)
+        assert session.exec("cat /tmp/f; test -e /tmp/large || echo gone").stdout == "good\ngone\n"
+        assert session.execute("6 * 7").text == "42"
+        session.fork().close()
+        assert len(sandboxes()) == 2
+
+
 # Writes a number to one file, and then to the other. Copied while it goes on they differ by any number.
 PAIR = "exec python3 -c \"import os\nfor n in range(1, 10**9):\n    for name in 'ab':\n        with open('/tmp/' + name, 'r+') as f: f.write(f'{n:9}')\n\""
 
@@ -328,7 +350,7 @@ def test_it_is_of_one_moment_and_commands_go_on(session):
 
 
 def test_commands_of_other_threads_wait(session):
-    session.exec("seq 300000 > /tmp/large", check=True)
+    session.exec("seq 100000 > /tmp/large", check=True)
     failed, stop = [], threading.Event()
 
     def work():
@@ -343,7 +365,7 @@ def test_commands_of_other_threads_wait(session):
     for thread in threads:
         thread.start()
     try:
-        for _ in range(10):
+        for _ in range(6):
             session.snapshot().close()
     finally:
         stop.set()
@@ -444,7 +466,7 @@ def test_in_an_event_loop(place, sandboxes):
             assert (await session.execute("numbers")).error.name == "NameError"
             task = asyncio.ensure_future(session.exec("sleep 1000"))
             await asyncio.sleep(0.3)
-            with pytest.raises(StateError, match="runs in the session"):
+            with at_once(), pytest.raises(StateError, match="runs in the session"):
                 await session.fork()
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

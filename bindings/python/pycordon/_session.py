@@ -66,7 +66,7 @@ class Session:
     as a whole: ``max_execution_seconds`` is how long it may live (default: no limit), reaching the
     limit of memory or CPU time, or in a workspace of disk, ends it. ``program``: its installation can
     be used by commands. ``persist``: its private /tmp and home lie on disk, until it is closed, so that there
-    can be forks and snapshots; otherwise they are in memory.
+    can be forks and snapshots; then the limit of disk ends the session, too. Otherwise they are in memory.
 
     It starts at once, and ends with close(), with this object or with this process. Its commands, and the
     code of its interpreters (execute(), interpreter()), are one guest. It can be used by any number of threads, and as a context manager.
