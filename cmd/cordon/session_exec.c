@@ -5,12 +5,16 @@
  * killed, the supervisor ends the command, or leaves it (--keep).
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -32,7 +36,7 @@ struct request {
 	const char **strings;
 	size_t n;
 	char wall[24], output[24], n_env[16], flags[8], streams[4];
-	int fds[3], n_fds;
+	int fds[WIRE_FDS_MAX], n_fds;
 };
 
 /* As in a policy: nothing that is given means "no limit". */
@@ -72,6 +76,20 @@ static const char *variable(const char *given)
 	return text;
 }
 
+static bool is_pipe(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+/* Who has a channel may be killed while its command, which nothing else ends, does not look at
+ * that. Then the other end of this pipe is gone. */
+static bool has_lifeline(const struct parsed *args)
+{
+	return parsed_has(args, OPT_CHANNEL) && is_pipe(STDIN_FILENO);
+}
+
 static void set_flags(struct request *q, const struct parsed *args)
 {
 	size_t n = 0;
@@ -82,6 +100,10 @@ static void set_flags(struct request *q, const struct parsed *args)
 		q->flags[n++] = WIRE_KEEP;
 	if (parsed_has(args, OPT_KILL_REST))
 		q->flags[n++] = WIRE_KILL_REST;
+	if (parsed_has(args, OPT_SERVE_FILES))
+		q->flags[n++] = WIRE_FILES;
+	if (parsed_has(args, OPT_CHANNEL))
+		q->flags[n++] = WIRE_CHANNEL;
 	q->flags[n] = '\0';
 }
 
@@ -97,6 +119,17 @@ static void set_stream(struct request *q, int i, const struct cordon_stream *s)
 		q->fds[q->n_fds++] = s->fd;
 }
 
+/* A program that has a channel reads its pipes itself: what was written before an answer on the
+ * channel is there with the answer. */
+static void pass_pipes(struct request *q, const struct cordon_run_options *o)
+{
+	const struct cordon_stream *streams[] = { NULL, &o->out, &o->err };
+
+	for (int i = 1; i < 3; i++)
+		if (q->streams[i] == 'f' && is_pipe(streams[i]->fd))
+			q->streams[i] = 'p';
+}
+
 static void set_streams(struct request *q, const struct parsed *args,
 			const struct cordon_run_options *o)
 {
@@ -104,10 +137,34 @@ static void set_streams(struct request *q, const struct parsed *args,
 		memcpy(q->streams, "ncj", 4);
 		return;
 	}
-	set_stream(q, 0, &o->in);
+	if (has_lifeline(args))
+		q->streams[0] = 'n';
+	else
+		set_stream(q, 0, &o->in);
 	set_stream(q, 1, &o->out);
 	set_stream(q, 2, &o->err);
 	q->streams[3] = '\0';
+	if (parsed_has(args, OPT_CHANNEL))
+		pass_pipes(q, o);
+}
+
+/* After the streams. */
+static int set_channel(struct request *q, const struct parsed *args, struct cordon_error *err)
+{
+	const char *text = parsed_value(args, OPT_CHANNEL);
+	char *end = NULL;
+	long fd;
+
+	if (!text)
+		return 0;
+	errno = 0;
+	fd = strtol(text, &end, 10);
+	if (errno || end == text || *end || fd <= STDERR_FILENO || fd > INT_MAX ||
+	    fcntl((int)fd, F_GETFD) < 0)
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "--channel must be an open descriptor above 2, not '%s'", text);
+	q->fds[q->n_fds++] = (int)fd;
+	return 0;
 }
 
 static int build(struct request *q, const struct parsed *args, char **words,
@@ -150,14 +207,15 @@ static int build(struct request *q, const struct parsed *args, char **words,
 	return 0;
 }
 
-static void pass_signals(struct signals *signals, const struct session_client *c)
+static void pass_signals(struct signals *signals, const struct session_client *c, bool has_channel)
 {
 	struct signalfd_siginfo info;
 
 	while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
 		int number = (int)info.ssi_signo;
-		int is_end = number == SIGINT || number == SIGTERM || number == SIGHUP ||
-			     number == SIGQUIT;
+		/* Who has a channel ends the command by that, and interrupts it by this. */
+		int is_end = (number == SIGINT && !has_channel) || number == SIGTERM ||
+			     number == SIGHUP || number == SIGQUIT;
 		char text[16];
 		const char *string = text;
 
@@ -173,17 +231,25 @@ static void pass_signals(struct signals *signals, const struct session_client *c
 
 /* Until the next message of the supervisor. */
 static int wait_for(const struct session_client *c, struct signals *signals,
-		    struct keyboard *keyboard, struct wire *reply, struct cordon_error *err)
+		    struct keyboard *keyboard, const struct parsed *args, struct wire *reply,
+		    struct cordon_error *err)
 {
+	int lifeline = has_lifeline(args) ? STDIN_FILENO : -1;
+
 	for (;;) {
-		struct pollfd fds[4] = { { .fd = c->fd, .events = POLLIN },
+		struct pollfd fds[5] = { { .fd = c->fd, .events = POLLIN },
 					 { .fd = signals->fd, .events = POLLIN } };
 		int timeout = keyboard_prepare(keyboard, fds + 2), r;
 
-		if (poll(fds, 4, timeout) < 0 && errno != EINTR)
+		fds[4] = (struct pollfd){ .fd = lifeline };
+		if (poll(fds, 5, timeout) < 0 && errno != EINTR)
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait");
 		if (fds[1].revents)
-			pass_signals(signals, c);
+			pass_signals(signals, c, parsed_has(args, OPT_CHANNEL));
+		if (fds[4].revents) {
+			(void)session_send(c, WIRE_END, &(const char *){ "9" }, 1, NULL, 0, NULL);
+			lifeline = -1;
+		}
 		(void)keyboard_pump(keyboard, fds + 2);
 		if (!fds[0].revents)
 			continue;
@@ -196,6 +262,10 @@ static int wait_for(const struct session_client *c, struct signals *signals,
 /* The command and its arguments, of a line that has a session's name and more. */
 static char **words_of(const struct parsed *args)
 {
+	static char files[] = "files", *serving[] = { files, NULL };
+
+	if (parsed_has(args, OPT_SERVE_FILES))
+		return serving;
 	return args->rest + (strcmp(args->rest[1], "--") == 0 ? 2 : 1);
 }
 
@@ -345,12 +415,27 @@ static int ask(const struct parsed *args, char **words, struct cordon_run_option
 		r = keyboard_attach(keyboard, options, err);
 	if (r >= 0) {
 		set_streams(&q, args, options);
-		r = session_open(args->rest[0], c, err);
+		r = set_channel(&q, args, err);
 	}
 	if (r >= 0)
+		r = session_open(args->rest[0], c, err);
+	if (r >= 0)
 		r = session_send(c, WIRE_EXEC, q.strings, q.n, q.fds, q.n_fds, err);
+	/* Its other end shall notice when the command closes it. */
+	if (r >= 0 && parsed_has(args, OPT_CHANNEL))
+		close(q.fds[q.n_fds - 1]);
 	free(q.strings);
 	return r;
+}
+
+static int check_line(const struct parsed *args, struct cordon_error *err)
+{
+	if (!parsed_has(args, OPT_SERVE_FILES))
+		return session_operands(args, 2, SIZE_MAX, err);
+	if (parsed_has(args, OPT_DETACH) || parsed_has(args, OPT_CHANNEL))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "--serve-files takes neither --detach nor --channel");
+	return session_operands(args, 1, 1, err);
 }
 
 int cmd_session_exec(const struct parsed *args)
@@ -364,7 +449,7 @@ int cmd_session_exec(const struct parsed *args)
 	char **words;
 	int r;
 
-	if (session_operands(args, 2, SIZE_MAX, &err) < 0)
+	if (check_line(args, &err) < 0)
 		return session_fail(&err);
 	words = words_of(args);
 	if (!words[0])
@@ -379,6 +464,6 @@ int cmd_session_exec(const struct parsed *args)
 	if (parsed_has(args, OPT_DETACH))
 		return print_number(&reply);
 	wire_reset(&reply);
-	r = wait_for(&c, &signals, &keyboard, &reply, &err);
+	r = wait_for(&c, &signals, &keyboard, args, &reply, &err);
 	return r < 0 ? session_fail(&err) : conclude(args, &reply, signals.cancel_signal != 0);
 }

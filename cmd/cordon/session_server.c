@@ -227,9 +227,10 @@ static int set_stream(struct cordon_stream *s, char letter, const struct wire *w
 		s->mode = CORDON_STREAM_CAPTURE;
 		return 0;
 	case 'f':
+	case 'p':
 		if (*next >= w->n_fds)
 			return -1;
-		s->mode = CORDON_STREAM_FD;
+		s->mode = letter == 'f' ? CORDON_STREAM_FD : CORDON_STREAM_PASS;
 		s->fd = w->fds[(*next)++];
 		s->clean = isatty(s->fd);
 		return 0;
@@ -270,7 +271,11 @@ static int read_exec(const struct wire *w, struct cordon_exec_options *o, const 
 		return -1;
 	if (set_stream(&o->in, text[4][0], w, &next) < 0 ||
 	    set_stream(&o->out, text[4][1], w, &next) < 0 ||
-	    set_stream(&o->err, text[4][2], w, &next) < 0 || next != w->n_fds)
+	    set_stream(&o->err, text[4][2], w, &next) < 0)
+		return -1;
+	if (strchr(text[3], WIRE_CHANNEL))
+		o->channel_fd = next < w->n_fds ? w->fds[next++] : -1;
+	if (next != w->n_fds || (strchr(text[3], WIRE_CHANNEL) && o->channel_fd < 0))
 		return -1;
 	o->orphans = strchr(text[3], WIRE_KILL_REST) ? CORDON_ORPHANS_KILL : CORDON_ORPHANS_KEEP;
 	o->files = strchr(text[3], WIRE_FILES) != NULL;

@@ -16,12 +16,13 @@
 #define WIRE_REQUEST_MAX (2u << 20)
 #define WIRE_REPLY_MAX (64u << 20)
 #define WIRE_STRINGS_MAX 65536u
-#define WIRE_FDS_MAX 3
+#define WIRE_FDS_MAX 4
 
 enum wire_type {
 	/* Requests. The first string is the key. */
 	WIRE_EXEC = 1, /* cwd, time in ms, output bytes, flags, streams, number of variables, these,
-			  and the command's words; a descriptor for each stream 'f' */
+			  and the command's words; a descriptor for each stream 'f' or 'p'
+			  (passed on as it is), and the channel */
 	WIRE_STATUS,
 	WIRE_PAUSE,
 	WIRE_RESUME,
@@ -44,6 +45,7 @@ enum wire_type {
 #define WIRE_KEEP 'k'	  /* it goes on if its client is gone */
 #define WIRE_KILL_REST 'r'
 #define WIRE_FILES 'f'
+#define WIRE_CHANNEL 'c' /* one more descriptor, which is the command's 3 */
 
 struct wire_head {
 	uint32_t magic, type, size, n_strings; /* WIRE_DATA: n_strings is 0 */

@@ -42,7 +42,8 @@ struct cordon_command;
  * Starts a session. Of @options count: `envp`, `cwd`, `home`, `search_path`, the default limits
  * (`default_wall_ms` 0 = no limit of time here), workspace, private and code directories. `argv`
  * may be NULL; if not, the installation of argv[0] is made readable, as for a run of it, and
- * nothing is executed. Streams are not used.
+ * nothing is executed. `image_fd` is for commands that ask for it (cordon_exec_options.image).
+ * Streams are not used.
  *
  * The set-up goes on after this call. If it fails, the session ends with kind SANDBOX_ERROR, and
  * commands that were started meanwhile with it.
@@ -74,6 +75,8 @@ struct cordon_exec_options {
 	 * none. argv[0] is looked for in the resulting PATH, inside. */
 	const char *const *env;
 	const char *cwd; /* inside; relative to where the session starts. NULL = there */
+	/* What it writes to a stream that is passed on (CORDON_STREAM_PASS) is in the caller's pipe
+	 * at once, without limit, and the result knows nothing of it. */
 	struct cordon_stream in, out, err;
 	int64_t wall_ms;      /* time limit of this command, 0 = none; its time stops in a pause */
 	int64_t output_bytes; /* limit of each stream; 0 = as limits.output says */
@@ -82,6 +85,7 @@ struct cordon_exec_options {
 	/* A descriptor that the command has as CORDON_CHANNEL_FD, best one end of a socket pair. It
 	 * is passed as it is, not relayed. 0 or negative = none. It stays the caller's. */
 	int channel_fd;
+	int image; /* 1: the session's `image_fd` is executed in place of argv[0]'s file */
 };
 
 #define CORDON_EXEC_OPTIONS_INIT { .size = sizeof(struct cordon_exec_options) }
@@ -125,6 +129,13 @@ struct cordon_session_usage {
 	unsigned commands; /* that run */
 	int is_paused;
 };
+
+/** Id of the workspace that @session has, as cordon_run_workspace(). NULL: none. */
+const char *cordon_session_workspace(const struct cordon_session *session);
+
+/** cordon_run_branch() for a session. For a copy of one moment nothing may run in it: pause it. */
+int cordon_session_branch(struct cordon_session *session, uint64_t max_bytes, uint64_t max_files,
+			  struct cordon_workspace **ret, struct cordon_error *err);
 
 /** Asks the sandbox and waits for its answer, a second at most. */
 int cordon_session_usage(struct cordon_session *session, struct cordon_session_usage *ret,

@@ -89,6 +89,7 @@ struct control_limits {
 #define CONTROL_EXEC_FILES 0x1u	    /* nothing is executed: files are served (cordon/files.h) */
 #define CONTROL_EXEC_KILL_REST 0x2u /* what the command leaves behind ends with it */
 #define CONTROL_EXEC_CHANNEL 0x4u   /* it gets one more descriptor */
+#define CONTROL_EXEC_IMAGE 0x8u	    /* the file of CONTROL_IMAGE is executed */
 
 struct control_order {
 	uint32_t type, arg, count, flags;

@@ -164,7 +164,8 @@ void command_take(struct init *in, const struct control_order *order, const int 
 
 	c = c ? c : &none;
 	c->report.number = order->count;
-	if (n_fds == n_wanted && is_session(in))
+	if (n_fds == n_wanted && is_session(in) &&
+	    (!(order->flags & CONTROL_EXEC_IMAGE) || in->image_fd >= 0))
 		c->block = map_block(fds[0], &error);
 	if (c == &none)
 		error = -EAGAIN;

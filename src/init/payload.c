@@ -249,6 +249,11 @@ static int enter_layers(struct payload *p)
 	return r < 0 ? give_up(p, STAGE_LIMITS, STEP_LIMITS_RLIMITS, r) : 0;
 }
 
+static long execute_image(const struct payload *p)
+{
+	return raw5(__NR_execveat, p->image_fd, "", p->argv, p->envp, AT_EMPTY_PATH);
+}
+
 static int child_main(void *arg)
 {
 	struct payload *p = arg;
@@ -257,7 +262,7 @@ static int child_main(void *arg)
 	if (enter_layers(p))
 		return 1;
 	if (p->image_fd >= 0)
-		r = raw5(__NR_execveat, p->image_fd, "", p->argv, p->envp, AT_EMPTY_PATH);
+		r = execute_image(p);
 	else
 		r = raw3(__NR_execve, str_at(p->in, p->in->plan->exec_path), p->argv, p->envp);
 	return give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
@@ -404,6 +409,8 @@ static void __attribute__((noreturn)) command_main(struct payload *p,
 	fill_pointers(block, block->envp_off, block->n_envp, p->envp);
 	fill_pointers(block, block->paths_off, block->n_paths, paths);
 	r = take_fds(p->in, fds, n_fds);
+	if (r >= 0 && p->image_fd >= 0)
+		r = move_away(&p->image_fd);
 	if (r < 0)
 		give_up(p, STAGE_EXEC, STEP_EXEC_STDIO, r);
 	else
@@ -417,7 +424,7 @@ static void __attribute__((noreturn)) command_main(struct payload *p,
 		outcome->entered_ns = now_ns();
 		if (flags & CONTROL_EXEC_FILES)
 			serve_as_command(p);
-		r = execute_first(p, paths);
+		r = p->image_fd >= 0 ? execute_image(p) : execute_first(p, paths);
 		give_up(p, STAGE_EXEC, STEP_EXEC_EXECVE, r);
 	}
 	outcome->stage = p->stage;
@@ -438,7 +445,7 @@ long start_command(struct init *in, const struct command_header *block, const in
 	struct payload p = { .in = in,
 			     .argv = pointers,
 			     .envp = pointers + block->n_argv + 1,
-			     .image_fd = -1,
+			     .image_fd = flags & CONTROL_EXEC_IMAGE ? in->image_fd : -1,
 			     .tell_fd = -1,
 			     .is_server = !!(flags & CONTROL_EXEC_FILES) };
 	long pid = raw_syscall(__NR_clone, SIGCHLD_NR, 0, 0, 0, 0, 0);

@@ -7,12 +7,14 @@
 #include "launch/session.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -84,6 +86,22 @@ const struct cordon_result *cordon_session_result(const struct cordon_session *s
 	return cordon_run_result(s->run);
 }
 
+const char *cordon_session_workspace(const struct cordon_session *s)
+{
+	return cordon_run_workspace(s->run);
+}
+
+int cordon_session_branch(struct cordon_session *s, uint64_t max_bytes, uint64_t max_files,
+			  struct cordon_workspace **ret, struct cordon_error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&s->run->lock);
+	r = cordon_run_branch(s->run, max_bytes, max_files, ret, err);
+	pthread_mutex_unlock(&s->run->lock);
+	return r;
+}
+
 int cordon_session_end(struct cordon_session *s, int signal, struct cordon_error *err)
 {
 	return cordon_run_end(s->run, signal, err);
@@ -108,11 +126,33 @@ static int64_t output_limit(const struct cordon_session *s, const struct cordon_
 
 static bool stream_fits(int i, int mode)
 {
-	if (mode < CORDON_STREAM_NULL || mode > CORDON_STREAM_JOIN)
+	if (mode < CORDON_STREAM_NULL || mode > CORDON_STREAM_PASS)
 		return false;
 	if (i == 0)
-		return mode != CORDON_STREAM_CAPTURE && mode != CORDON_STREAM_JOIN;
+		return mode != CORDON_STREAM_CAPTURE && mode != CORDON_STREAM_JOIN &&
+		       mode != CORDON_STREAM_PASS;
 	return mode != CORDON_STREAM_DATA && (i == 2 || mode != CORDON_STREAM_JOIN);
+}
+
+/* Only a pipe: a file or a terminal of the caller's must not get into the guest's hands. */
+static int pass_pipe(struct relay *r, int fd, int *ret_guest_fd, struct cordon_error *err)
+{
+	struct stat st;
+	int copy;
+
+	*r = (struct relay){
+		.mode = CORDON_STREAM_PASS, .pipe_fd = -1, .peer_fd = -1, .unread_fd = -1
+	};
+	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
+		return cordon_err(err, CORDON_E_USAGE, 0, "only a pipe can be passed to a command");
+	copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	if (copy < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -copy, "cannot copy a descriptor");
+	*ret_guest_fd = copy;
+	/* As for pipes of ours: opening /dev/stdout opens it again, in its direction only. */
+	return fchmod(copy, 0222) < 0
+		       ? cordon_err(err, CORDON_E_SYSTEM, errno, "cannot set up a pipe")
+		       : 0;
 }
 
 static int open_streams(struct cordon_command *c, const struct cordon_exec_options *o,
@@ -127,8 +167,10 @@ static int open_streams(struct cordon_command *c, const struct cordon_exec_optio
 		if (!stream_fits(i, mode))
 			return cordon_err(err, CORDON_E_USAGE, 0, "stream %d cannot have mode %d",
 					  i, mode);
-		r = relay_init(relays[i], streams[i], i == 0, output_limit(c->session, o, mode),
-			       &guest_fds[i], err);
+		r = mode == CORDON_STREAM_PASS
+			    ? pass_pipe(relays[i], streams[i]->fd, &guest_fds[i], err)
+			    : relay_init(relays[i], streams[i], i == 0,
+					 output_limit(c->session, o, mode), &guest_fds[i], err);
 		if (r < 0)
 			return r;
 		if (mode == CORDON_STREAM_JOIN)
@@ -178,6 +220,10 @@ static int check_exec(const struct cordon_session *s, const struct cordon_exec_o
 	}
 	if (!o->files && (!o->argv || !o->argv[0] || !o->argv[0][0]))
 		return cordon_err(err, CORDON_E_USAGE, 0, "there is no command to run");
+	if (o->image && (o->files || s->run->options.image_fd <= 0))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  o->files ? "serving files executes nothing"
+					   : "the session was started without image_fd");
 	return 0;
 }
 
@@ -202,6 +248,8 @@ static int deliver(struct cordon_command *c, const struct cordon_exec_options *o
 		order.flags |= CONTROL_EXEC_KILL_REST;
 	if (o->channel_fd > 0)
 		order.flags |= CONTROL_EXEC_CHANNEL;
+	if (o->image)
+		order.flags |= CONTROL_EXEC_IMAGE;
 	fds[0] = command_block_fd(c->session, o, c, err);
 	if (fds[0] < 0)
 		return fds[0];

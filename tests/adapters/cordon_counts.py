@@ -10,7 +10,7 @@ import subprocess
 
 from pycordon import AsyncSandbox, Sandbox
 from pycordon._runs import Runs
-from pycordon._session import SessionCore
+from pycordon._session_core import SessionCore
 
 _started = set()
 

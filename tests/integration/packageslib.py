@@ -51,6 +51,31 @@ def sdist(name, setup, version="1.0"):
     return f"{top}.tar.gz", _tar({f"{top}/setup.py": setup, f"{top}/PKG-INFO": meta, f"{top}/{name}.py": ""})
 
 
+def built(name, code, version="1.0"):
+    """A source package whose backend is its own, so that it needs nothing to be built: it executes ``code``,
+    whose ``found`` is what the module that comes out says as FOUND."""
+    meta = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    project = (
+        '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
+        f'[project]\nname = "{name}"\nversion = "{version}"\n'
+    )
+    backend = (
+        "import pathlib, zipfile\n"
+        f"found = None\n{code}\n"
+        "def build_wheel(directory, config_settings=None, metadata_directory=None):\n"
+        f"    file, info = '{name}-{version}-py3-none-any.whl', '{name}-{version}.dist-info'\n"
+        "    with zipfile.ZipFile(pathlib.Path(directory, file), 'w') as archive:\n"
+        f"        archive.writestr('{name}.py', f'FOUND = {{found!r}}\\n')\n"
+        f"        archive.writestr(f'{{info}}/METADATA', {meta!r})\n"
+        "        archive.writestr(f'{info}/WHEEL', 'Wheel-Version: 1.0\\nGenerator: test\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n')\n"
+        "        archive.writestr(f'{info}/RECORD', '')\n"
+        "    return file\n"
+    )
+    top = f"{name}-{version}"
+    files = {"pyproject.toml": project, "backend.py": backend, "PKG-INFO": meta}
+    return f"{top}.tar.gz", _tar({f"{top}/{path}": text for path, text in files.items()})
+
+
 def npm_package(name, version="1.0.0", files=None, **more):
     """What the registry knows about a package of one version: (name, version, package.json, bytes)."""
     package = {"name": name, "version": version, "main": "index.js", **more}

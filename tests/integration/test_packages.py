@@ -278,7 +278,7 @@ def test_source_packages_do_not_run(me, use, index, level):
     done = use(["--with", "evil"], python("1"), level)
     assert done.returncode == 125 and b"--with-build" in done.stderr, done
     assert not mark.exists() and not any(f"/files/{file}" in path for path in index.asked)
-    # Asked for, it runs, and reaches nothing. The tools to build it come from the index, too.
+    # Asked for, it runs where there are tools to build it, and reaches nothing.
     done = use(["--with-build", "--with", "evil", "-v"], python("1"), level)
     assert not mark.exists() and b"s3cret" not in done.stderr, done
 

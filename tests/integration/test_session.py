@@ -545,6 +545,24 @@ def test_ps(session, me):
     assert text.startswith("NAME") and one.name in text
 
 
+def test_ps_counts_cpu_time(session):
+    """That of commands that are over, and of one that goes on; by what the kernel says of them, not by a clock."""
+    s = session()
+    before = s.status()["cpu_ms"]
+    spin = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done"
+    used = json.loads(s.sh(spin, "--json").stdout)["usage"]
+    used = used["cpu_user_ms"] + used["cpu_system_ms"]
+    assert used > 5
+    after = s.status()["cpu_ms"]
+    assert before + 0.9 * used <= after < before + 3 * used + 100
+    s.sh("while :; do :; done", "-d")
+    assert until(lambda: s.status()["cpu_ms"] > after + 100)
+    assert s.call("pause", s.name).returncode == 0
+    stopped = s.status()["cpu_ms"]
+    time.sleep(0.5)
+    assert s.status()["cpu_ms"] < stopped + 200, "what stands still uses nothing"
+
+
 def test_eight_without_cross_talk(session):
     many = [session() for _ in range(8)]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:

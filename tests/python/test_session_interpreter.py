@@ -13,6 +13,7 @@ import time
 import pytest
 
 import pycordon
+from pylib import until
 
 NODE = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 #: Ends the interpreter from outside, while its code goes on. Other commands may not send it signals.
@@ -152,11 +153,33 @@ def test_what_belongs_to_the_session(session):
 
 def test_executions_happen_in_the_order_of_calls(session):
     session.execute("seen = []")
-    for i in range(10):
-        session.execute(f"seen.append({i})")
-    got = in_threads(*(lambda i=i: session.execute(f"seen.append({i}); {i}").text for i in range(10, 20)))
-    assert got == [str(i) for i in range(10, 20)]
-    assert session.execute("len(seen), sorted(seen) == list(range(20))").text == "(20, True)"
+    turns = session._interpreters.kept("python")._turns
+    got, threads = {}, [threading.Thread(target=session.execute, args=("import time; time.sleep(0.5)",))]
+    threads[0].start()
+    until(lambda: turns._is_taken, "the slow one does not run")
+    for n in range(10):
+
+        def work(n=n):
+            got[n] = session.execute(f"seen.append({n}); print({n}); {n}")
+
+        threads.append(threading.Thread(target=work))
+        threads[-1].start()
+        until(lambda n=n: len(turns._waiting) == n + 1, "it does not wait")
+    for thread in threads:
+        thread.join()
+    assert all((got[n].text, got[n].stdout) == (str(n), f"{n}\n") for n in range(10))
+    assert session.execute("seen").text == str(list(range(10)))
+
+
+def test_ten_at_once_in_an_event_loop_are_in_order():
+    async def main():
+        async with pycordon.AsyncSession() as session:
+            await session.execute("seen = []")
+            got = await asyncio.gather(*(session.execute(f"seen.append({n}); {n}") for n in range(10)))
+            assert [one.text for one in got] == [str(n) for n in range(10)]
+            assert (await session.execute("seen")).text == str(list(range(10)))
+
+    asyncio.run(main())
 
 
 def test_the_python_is_one_that_commands_see(session):
@@ -167,12 +190,12 @@ def test_the_python_is_one_that_commands_see(session):
 def test_packages_of_an_interpreter_that_runs(session, monkeypatch):
     """What install() does to them, without an installation: a directory that comes later."""
     tmp = session.exec('printf %s "${TMPDIR:-/tmp}"').stdout
-    core = session._core
+    given = session._core.given
     assert session.execute("import late").error.name == "ModuleNotFoundError"
     session.execute("x = 1; y=2")
     session.execute("y=2", "bash")
     session.files.write(f"{tmp}/modules/late.py", "value = 42")
-    core.updates = [*core.updates, ({"PYTHONPATH": f"{tmp}/modules"}, [])]
+    given.updates = [*given.updates, ({"PYTHONPATH": f"{tmp}/modules"}, [])]
     assert session.execute("import late; late.value, x").text == "(42, 1)"
     assert session.execute('echo "$y ${PYTHONPATH%%:*}"', "bash").stdout == f"2 {tmp}/modules\n"
 

@@ -2,12 +2,14 @@
 """Interpreters that were started ahead: nothing is shared that must not be, and nothing can be changed
 for the next run."""
 
+import contextlib
 import fcntl
 import json
 import os
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -182,6 +184,62 @@ def test_each_run_has_its_own_policy(tmp_path):
         assert pool.run_code(write).returncode == 1
         result = pool.run_code(IS_WARM + "x = bytearray(1 << 28)", limits_memory="64M")
         assert result.kind == "memory"
+
+
+REACH = IS_WARM + """
+import socket
+for port in PORTS:
+    try:
+        print(socket.create_connection(('localhost', port), 5).recv(10))
+    except OSError as error:
+        print(type(error).__name__)
+"""
+
+
+def test_the_network_is_that_of_the_run():
+    """The modules were imported without any. A run has what its policy allows, and no more."""
+    stop, servers = threading.Event(), [socket.create_server(("127.0.0.1", 0)) for _ in range(2)]
+
+    def serve(server):
+        while not stop.is_set():
+            with contextlib.suppress(OSError), server.accept()[0] as one:
+                one.sendall(b"hello")
+
+    threads = [threading.Thread(target=serve, args=(server,), daemon=True) for server in servers]
+    for thread in threads:
+        thread.start()
+    ports = [server.getsockname()[1] for server in servers]
+    code = f"PORTS = {ports}\n" + REACH
+    outside = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert outside.stdout.split()[1:] == ["b'hello'"] * 2, "the positive control"
+    try:
+        with pycordon.Pool(preload=(), net_allow=[f"localhost:{ports[0]}"]) as some, pycordon.Pool(preload=()) as none:
+            for _ in range(2):
+                warm, first, second = some.run_code(code).stdout.split()
+                assert (warm, first) == ("True", "b'hello'") and second != first
+                warm, first, second = none.run_code(code).stdout.split()
+                assert warm == "True" and "b'hello'" not in (first, second)
+    finally:
+        stop.set()
+        for server in servers:
+            server.close()
+
+
+def test_the_workspace_is_that_of_the_sandbox(tmp_path):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "file").write_text("base\n")
+    (project / "mine.py").write_text("value = 'of the workspace'\n")
+    add = IS_WARM + "import sys; sys.dont_write_bytecode = True; sys.path.insert(0, '.'); import mine; print(mine.value)\nopen('file', 'a').write('more\\n')"
+    with pycordon.Sandbox(preload=(), fs_workspace=str(project)) as box:
+        for n in range(1, 4):
+            result = box.run_code(add)
+            assert result.stdout == "True\nof the workspace\n", result
+            assert box.run("cat file").stdout == "base\n" + n * "more\n"
+        assert (project / "file").read_text() == "base\n", "nothing has touched the directory"
+        assert {change["path"] for change in box.workspace.changes()} == {"file"}
+    assert box.workspace.commit().ok
+    assert (project / "file").read_text() == "base\n" + 3 * "more\n"
 
 
 SCAN = """

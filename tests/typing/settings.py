@@ -36,12 +36,18 @@ number: int = kept.start(["sleep", "60"], timeout="5s").number
 status: int = pycordon.DetachedSession.attach("kept").exec("cat", stdin=b"x", merge=True).returncode
 ended: Optional[pycordon.Result] = kept.command(number).wait(1.5)
 done = pycordon.Session().execute("1", "python", timeout=1.5, on_stdout=print)
+text = kept.execute("1", timeout=2).text or kept.interpreter("bash").execute("x").stdout
+data: bytes = kept.files.read("x")
+forks = pycordon.Session(persist=True).fork(3)
+text = forks[0].fork().snapshot("before").name
+forks[0].restore("before")
 python = pycordon.Session().interpreter("bash", cwd="/tmp", env={"A": "b"}, grace=1, max_output=1 << 20)
 
 
 async def later() -> None:
     await pycordon.AsyncSandbox().install("six")
     await pycordon.AsyncSession().install("six")
+    await (await pycordon.AsyncSession(persist=True).fork(2))[0].fork()
     there = await pycordon.AsyncDetachedSession.create(fs_read=["/usr/share"], workdir=Path("/srv"))
     await (await there.start("true")).wait()
     done = await pycordon.AsyncSession().execute("1", language="js", on_stderr=print)

@@ -5,10 +5,14 @@
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +27,7 @@
 #define OUT_MAX 4096
 
 static struct cordon_launcher *launcher;
+static int image_fd; /* of the sessions that start() makes; 0 = none */
 static const char *const levels[] = { "namespaces", "landlock" };
 static int level;
 
@@ -53,6 +58,7 @@ static struct cordon_session *start(const char *const *settings)
 		CHECK_INT(cordon_policy_set(policy, settings[0], settings[1], &err), 0);
 	options.cwd = "/";
 	options.home = "/nonexistent";
+	options.image_fd = image_fd;
 	if (cordon_session_start(launcher, policy, &options, &session, &err) < 0)
 		printf("# %s\n", err.msg);
 	cordon_policy_free(policy);
@@ -195,6 +201,90 @@ static const char *sleeping(char ret[OUT_MAX], int seconds)
 {
 	snprintf(ret, OUT_MAX, "sleep %d.%d & echo $!", seconds, (int)getpid());
 	return ret;
+}
+
+static int sealed_copy(const char *path)
+{
+	int from = open(path, O_RDONLY | O_CLOEXEC);
+	int fd = memfd_create("image", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (from < 0 || fd < 0)
+		return -1;
+	while (sendfile(fd, from, NULL, 1 << 20) > 0)
+		;
+	close(from);
+	if (fchmod(fd, 0555) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) < 0)
+		return -1;
+	return fd;
+}
+
+/* Where the command's arguments do not name it, the image is what is executed; and only for those
+ * that ask for it. */
+static void test_image(void)
+{
+	struct cordon_exec_options o = CORDON_EXEC_OPTIONS_INIT;
+	struct cordon_command *refused = NULL;
+	char out[OUT_MAX];
+	struct cordon_session *s;
+
+	image_fd = sealed_copy("/bin/cat");
+	REQUIRE(image_fd > 0);
+	s = start(NULL);
+	close(image_fd);
+	image_fd = 0;
+	REQUIRE(s != NULL);
+	o.image = 1;
+	/* cat reads a file called -c, and one called like the script. */
+	CHECK_INT(finish(exec_with(s, "echo shell", &o), out), 1);
+	CHECK(strstr(out, "invalid option -- 'c'") || strstr(out, "No such file"));
+	CHECK_INT(run(s, "echo shell; ls -l /proc/$$/fd | grep -c memfd", out), 1);
+	CHECK_STR(out, "shell\n0\n");
+	o.files = 1;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	cordon_session_free(s);
+
+	o.files = 0;
+	s = start(NULL);
+	REQUIRE(s != NULL);
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	CHECK(cordon_session_workspace(s) == NULL);
+	CHECK_INT(cordon_session_branch(s, 0, 0, &(struct cordon_workspace *){ NULL }, NULL),
+		  -CORDON_E_STATE);
+	cordon_session_free(s);
+}
+
+static void test_pass(void)
+{
+	struct cordon_exec_options o = CORDON_EXEC_OPTIONS_INIT;
+	struct cordon_session *s = start(NULL);
+	struct cordon_command *refused = NULL;
+	const char *argv[] = { "true", NULL };
+	char text[64] = "";
+	int fds[2], file;
+
+	REQUIRE(s != NULL && pipe2(fds, O_CLOEXEC) == 0);
+	o.out = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[1] };
+	/* It can be opened again, and not to read what others write. */
+	CHECK_INT(finish(exec_with(s, "echo one; echo two >/dev/stdout; cat </dev/stdout", &o),
+			 NULL) != 0,
+		  1);
+	CHECK(read(fds[0], text, sizeof(text) - 1) >= 8);
+	CHECK(strncmp(text, "one\ntwo\n", 8) == 0);
+	file = memfd_create("file", MFD_CLOEXEC);
+	REQUIRE(file >= 0);
+	o.argv = argv;
+	o.out.fd = file;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	o.out.fd = -1;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	o.in = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[0] };
+	o.out.mode = CORDON_STREAM_NULL;
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	close(file);
+	close(fds[0]);
+	close(fds[1]);
+	cordon_session_free(s);
 }
 
 static const char *listed(char ret[OUT_MAX], int seconds)
@@ -414,6 +504,8 @@ static void test_all_at_landlock(void)
 	test_signals_and_end();
 	test_pause();
 	test_channel();
+	test_image();
+	test_pass();
 	test_ends();
 	level = 0;
 }
@@ -437,4 +529,5 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_begin, test_one_after_the_other, test_at_once, test_not_found, test_env_and_cwd,
 	 test_time_limit, test_rest, test_hostile_neighbour, test_signals_and_end, test_pause,
-	 test_channel, test_ends, test_block, test_all_at_landlock, test_nothing_left)
+	 test_channel, test_image, test_pass, test_ends, test_block, test_all_at_landlock,
+	 test_nothing_left)

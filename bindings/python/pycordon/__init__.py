@@ -28,7 +28,8 @@ from ._pool import Pool
 from ._process import Process
 from ._result import Denial, Published, Result, SandboxStatus, Truncated, Usage
 from ._sandbox import Sandbox, run
-from ._session import Session, SessionCommand
+from ._session import Session
+from ._session_core import SessionCommand
 from ._snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -12,18 +12,28 @@ from typing import (
 )  # fmt: skip
 
 from . import _detached
+from ._aio_files import AsyncFiles
+from ._aio_interpreter import AsyncInterpreter
 from ._aio_wait import in_thread
+from ._code import Content
 from ._detached import Creation, Done, Order
+from ._detached_inside import InDetached, Place, answered, files_order
 from ._detached_session import PAUSES, DetachedFront
+from ._detached_session import _perform as perform_here
 from ._errors import CordonError, StateError
-from ._fileops import FileInfo
-from ._job import Command, RunArguments, Stdin, StrPath
+from ._execution import Execution
+from ._fileops import FileInfo, memory_file
+from ._in_session import Interpreters
+from ._interpreter import MAX_OUTPUT
+from ._job import Callback, Command, RunArguments, Stdin, StrPath
+from ._live import GRACE_SECONDS
 from ._policy import Config
 from ._result import Result
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._fileops import Op
     from ._types import DetachedSettings, Orphans
 
 T = TypeVar("T")
@@ -132,6 +142,22 @@ class AsyncDetachedCommand:
         await self._session.kill(self.number)
 
 
+class AsyncDetachedFiles(AsyncFiles):
+    """The files of a detached session, as coroutines."""
+
+    def __init__(self, place: Place) -> None:
+        self._engine = cast(Any, place)  # of which only writable_paths() is used
+        self._place = place
+
+    async def _do(self, op: "Op[T]") -> T:
+        self._place.check_open()
+        if op.count == 0:
+            return op.finish([])
+        with memory_file() as fd:
+            await _perform(files_order(self._place.name, op, fd))
+            return answered(op, fd)
+
+
 class AsyncDetachedSession(DetachedFront):
     """The same as DetachedSession, as coroutines: ``await AsyncDetachedSession.create(...)``."""
 
@@ -166,6 +192,15 @@ class AsyncDetachedSession(DetachedFront):
     async def list(cls) -> List[Dict[str, Any]]:
         """The sessions of this user, as ``cordon ps --json`` prints them."""
         return await _perform(_detached.list_order())
+
+    def _set_up(self) -> None:
+        place = Place(self._name, self._policy, perform_here)
+        place.watch(self._open)
+        self._interpreters: Interpreters[AsyncInterpreter] = Interpreters(
+            cast(Any, place), AsyncInterpreter, lambda env: InDetached(place, env)
+        )
+        #: Its files, with the rights of a command; see AsyncFiles.
+        self.files = AsyncDetachedFiles(place)
 
     async def __aenter__(self) -> "AsyncDetachedSession":
         return self
@@ -232,6 +267,42 @@ class AsyncDetachedSession(DetachedFront):
         """Ends a command and what it started, or sends it another signal."""
         await _perform(_detached.kill_order(self._open(), number, signal))
 
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> AsyncInterpreter:
+        """An interpreter in the session, as that of a Session. It is this process's: it ends with its close(),
+        with close() of this object, with this process or with the session."""
+        self._open()
+        return self._interpreters.make(language, env, cwd=cwd, max_output=max_output, grace=grace)
+
+    async def execute(
+        self,
+        code: Content,
+        language: str = "python",
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off, in an interpreter that this object keeps for each
+        language; see Session.execute(). Another object, or another process, has other ones."""
+        self._open()
+        interpreter = self._interpreters.kept(language)
+        return await interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
+
+    async def close_interpreter(self, language: str = "python") -> None:
+        """Ends the interpreter that execute() keeps for a language; the next execute() has a fresh one."""
+        self._open()
+        kept = self._interpreters.take_kept(language)
+        if kept is not None:
+            await kept.close()
+
     async def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""
         await _perform(_detached.put_order(self._open(), host_path, path))
@@ -259,9 +330,11 @@ class AsyncDetachedSession(DetachedFront):
     async def stop(self) -> Dict[str, Any]:
         """Ends the session for all who use it; see DetachedSession.stop()."""
         receipt = await _perform(_detached.stop_order(self._open()))
-        self._closed = True
+        await self.close()
         return receipt
 
     async def close(self) -> None:
-        """Leaves the session, which goes on. Later calls raise ClosedError; closing twice is fine."""
+        """Leaves the session, which goes on; see DetachedSession.close()."""
         self._closed = True
+        for one in self._interpreters.all():
+            await one.close()

@@ -16,7 +16,7 @@ from ._aio_wait import Slot, in_thread, installed, slot
 from ._code import Content
 from ._errors import UsageError
 from ._execution import Execution
-from ._image import FORKS_MAX, Image
+from ._image import FORKS_MAX, Image, check_kind
 from ._interpreter import MAX_OUTPUT, InterpreterFront, check_timeout
 from ._job import Callback, StrPath
 from ._live import GRACE_SECONDS, Live, Task
@@ -144,6 +144,13 @@ class AsyncInterpreter(InterpreterFront):
                 forks.append(fork)
         return forks[0] if n is None else forks
 
+    async def _image_for_session(self) -> Image:
+        """What forks of its session begin with. The caller has the turn."""
+        self._check_open()
+        check_kind(self._kind)
+        self._check_state()
+        return self._image if self._live is None and self._image is not None else await self._freeze()
+
     async def _freeze(self) -> Image:
         live = await self._ready()
         if live.image is not None:
@@ -231,6 +238,8 @@ class AsyncInterpreter(InterpreterFront):
             try:
                 await self._wait(fresh)
                 self._greeted(fresh)
+                for task, payload in self._told(fresh):
+                    await self._do(fresh, task, payload)
             except BaseException:
                 fresh.close()
                 raise

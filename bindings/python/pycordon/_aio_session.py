@@ -8,30 +8,37 @@ import asyncio
 import contextlib
 import signal as signals
 from typing import (
-    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, TypeVar, Union, cast,
+    TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Set, Tuple, TypeVar, Union, cast, overload,
 )  # fmt: skip
 
-from . import _fileops
+from . import _arguments, _fileops
 from ._aio_files import AsyncFiles, copy_layers
 from ._aio_interpreter import AsyncInterpreter
 from ._aio_wait import in_thread, installed
 from ._code import Content
+from ._errors import ClosedError
 from ._execution import Execution
+from ._image import FORKS_MAX
 from ._in_session import Interpreters
 from ._interpreter import MAX_OUTPUT
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
 from ._live import GRACE_SECONDS
 from ._policy import Config
 from ._result import Published, Result
-from ._session import SessionCommand, SessionCore
+from ._session_core import SessionCommand, SessionCore
+from ._session_state import Packed, check_forks
+from ._snapshot import Snapshot
 
 if TYPE_CHECKING:
     import os
 
     from typing_extensions import Unpack
 
+    from ._branch import Files as FilesOfFork
     from ._fileops import Op
+    from ._image import Image
     from ._types import Orphans, SandboxSettings
+    from .workspaces import Workspace
 
 T = TypeVar("T")
 
@@ -94,6 +101,9 @@ class AsyncSessionFiles(AsyncFiles):
     """The files of an AsyncSession; see Files."""
 
     def __init__(self, core: SessionCore, waiters: _Waiters) -> None:
+        self._use(core, waiters)
+
+    def _use(self, core: SessionCore, waiters: _Waiters) -> None:
         self._engine = cast(Any, core)  # of which only writable_paths() is used
         self._core = core
         self._waiters = waiters
@@ -107,6 +117,16 @@ class AsyncSessionFiles(AsyncFiles):
         return op.finish(answers)
 
 
+def _remove_all(copies: "List[FilesOfFork]") -> None:
+    for files in copies:
+        files.remove()
+
+
+def _end_all(sessions: "List[AsyncSession]") -> None:
+    for one in sessions:
+        one._core.close()
+
+
 class AsyncSession:
     """The same as Session, as coroutines. Used within one event loop; start with ``async with`` or
     start()."""
@@ -118,12 +138,21 @@ class AsyncSession:
         workdir: Union[str, "os.PathLike[str]", None] = None,
         env: Optional[Mapping[str, str]] = None,
         program: Optional[StrPath] = None,
+        persist: bool = False,
         **settings: "Unpack[SandboxSettings]",
     ) -> None:
-        self._core = SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings))
-        self._waiters = _Waiters(self._core)
-        self._interpreters: Interpreters[AsyncInterpreter] = Interpreters(self._core, AsyncInterpreter)
+        self._set_up(
+            SessionCore(config, workdir, env, program, cast(Dict[str, Any], settings), persist=persist)
+        )
+        self._packed = Packed()
         self.files = AsyncSessionFiles(self._core, self._waiters)
+
+    _was_closed = False
+
+    def _set_up(self, core: SessionCore) -> None:
+        self._core = core
+        self._waiters = _Waiters(core)
+        self._interpreters: Interpreters[AsyncInterpreter] = Interpreters(core, AsyncInterpreter)
 
     async def __aenter__(self) -> "AsyncSession":
         return self
@@ -170,7 +199,7 @@ class AsyncSession:
         """An interpreter in the session: it shares files, processes and network with the commands and with
         other interpreters, of which there may be any number. It ends with its close(), or with the session.
         The arguments are those of AsyncInterpreter; ``env``: variables. It has no fork(), snapshot() and
-        install() of its own: packages come with the session's install()."""
+        install() of its own: those are the session's."""
         return self._interpreters.make(language, env, cwd=cwd, max_output=max_output, grace=grace)
 
     async def execute(
@@ -188,6 +217,79 @@ class AsyncSession:
         interpreter = self._interpreters.kept(language)
         return await interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
 
+    async def close_interpreter(self, language: str = "python") -> None:
+        """Ends the interpreter that execute() keeps for a language; see Session.close_interpreter()."""
+        kept = self._interpreters.take_kept(language)
+        if kept is not None:
+            await kept.close()
+
+    @overload
+    async def fork(self) -> "AsyncSession": ...
+
+    @overload
+    async def fork(self, n: int) -> "List[AsyncSession]": ...
+
+    async def fork(self, n: Optional[int] = None) -> "Union[AsyncSession, List[AsyncSession]]":
+        """A session that goes on from the state of this one, or a list of ``n``; see Session.fork()."""
+        count = 1 if n is None else _arguments.whole("n", n, 1, FORKS_MAX)
+        core = self._core
+        check_forks(core)
+        python = self._interpreters.with_state("python")
+        if python is None:
+            await in_thread(core.check_alone, 0)
+            copies = await in_thread(core.copies, count, undo=_remove_all)
+            forks = await in_thread(self._forks, copies, None, None, undo=_end_all)
+        else:
+            async with python._turn():
+                image = await python._image_for_session()
+                await in_thread(core.check_alone, int(python._live is not None))
+                copies = await in_thread(core.copies, count, undo=_remove_all)
+            forks = await in_thread(self._forks, copies, python, image, undo=_end_all)
+        return forks[0] if n is None else forks
+
+    def _forks(
+        self, copies: "List[FilesOfFork]", python: Optional[AsyncInterpreter], image: "Optional[Image]"
+    ) -> "List[AsyncSession]":
+        known = 0 if python is None else python._known_updates
+        forks: "List[AsyncSession]" = []
+        try:
+            for files in copies:
+                fork = AsyncSession.__new__(AsyncSession)
+                fork._set_up(self._core.branch(files, image, known))
+                fork._packed, fork.files = Packed(), AsyncSessionFiles(fork._core, fork._waiters)
+                forks.append(fork)
+                if python is not None and image is not None:
+                    fork._interpreters.kept("python")._go_on_from(python, image)
+        except BaseException:
+            _end_all(forks)
+            _remove_all(copies[len(forks) :])
+            raise
+        return forks
+
+    async def snapshot(self, name: Optional[str] = None) -> Snapshot:
+        """Copies the private /tmp and home as they are at this moment; see Session.snapshot()."""
+        return await in_thread(self._core.snapshot, name, self._packed, undo=Snapshot.close)
+
+    async def restore(self, snapshot: Union[Snapshot, str]) -> None:
+        """Makes the private /tmp and home what they were, and begins anew; see Session.restore()."""
+        before, interpreters = self._core, self._interpreters
+        try:
+            core = await in_thread(before.restored, snapshot, self._packed, undo=SessionCore.close)
+            self._set_up(core)
+            self.files._use(core, self._waiters)
+        finally:
+            if before.closed:
+                for one in interpreters.all():
+                    await one._let_go()
+        if self._was_closed:  # meanwhile
+            await self.close()
+            raise ClosedError("the session is closed")
+
+    @property
+    def workspace(self) -> "Optional[Workspace]":
+        """The workspace that it has or left, or None; see Session.workspace."""
+        return self._core.engine.runs.workspace.open()
+
     async def install(self, *packages: str, build_packages: bool = False) -> None:
         """Installs packages for all commands from now on; see Session.install(). A cancelled task stops the
         installer."""
@@ -196,7 +298,7 @@ class AsyncSession:
         asked = core.ask_home()
         home = core.home_for_copies(None if asked is None else await self._waiters.wait(asked))
         found = await installed(lambda line: core.find_packages(packages, build_packages, line))
-        copies = core.found.missing(found, home)
+        copies = core.given.found.missing(found, home)
         await copy_layers(self.files, copies)
         core.use_packages(found, copies)
 
@@ -238,6 +340,7 @@ class AsyncSession:
         await self._close()
 
     async def _close(self, signal: int = 0) -> None:
+        self._was_closed = True
         try:
             await in_thread(self._core.close, signal)
         finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from typing import TYPE_CHECKING, Optional
+from typing import TYPE_CHECKING, Optional, Union
 
 from . import _cordon
 from ._errors import CordonError, raise_native
@@ -55,8 +55,8 @@ class Branch:
         self._end()
 
 
-def of_run(run: "_cordon.Run", max_bytes: int, max_files: int) -> Branch:
-    """Of the workspace that a run has, which is at rest."""
+def of_run(run: "Union[_cordon.Run, _cordon.Session]", max_bytes: int, max_files: int) -> Branch:
+    """Of the workspace that a run or session has, which is at rest."""
     try:
         return Branch(run.branch(max_bytes, max_files))
     except _cordon.Error as error:

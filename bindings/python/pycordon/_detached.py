@@ -36,7 +36,7 @@ from ._job import RunArguments, argv_of
 from ._native import command, current_directory, launcher
 from ._policy import Config, Policy, from_document, nest, stated
 from ._result import Result
-from ._session import limit_of, result_of
+from ._session_core import limit_of, result_of
 
 T = TypeVar("T")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,47}\Z")
@@ -65,6 +65,7 @@ class Order(Generic[T]):
     words: List[str]
     finish: Callable[[Done], T]
     stdin: Union[None, bytes, int] = None
+    stdout: int = subprocess.PIPE
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: Optional[str] = None
     policy: Optional[bytes] = None
@@ -78,7 +79,7 @@ class Order(Generic[T]):
             "env": {**os.environ, **self.env},
             "cwd": self.cwd,
             "stdin": subprocess.DEVNULL if self.stdin is None else self.stdin,
-            "stdout": subprocess.PIPE,
+            "stdout": self.stdout,
             "stderr": subprocess.PIPE,
         }
         with contextlib.ExitStack() as files:
@@ -337,6 +338,13 @@ def exec_order(name: str, args: RunArguments, policy: Optional[Policy]) -> Order
 
     full = ["session", "exec", "--json", "--quiet", *words, name, "--", *argv]
     return Order(full, finish, stdin=args.stdin_for_library(), env=env)
+
+
+def channel_order(name: str, args: RunArguments, fd: int) -> Order[None]:
+    """``cordon session exec --channel``: its process stands for the command."""
+    words, env = _options_of(args)
+    full = ["session", "exec", "--quiet", f"--channel={fd}", *words, name, "--", *_argv_of(args)]
+    return Order(full, _check, env=env)
 
 
 def start_order(name: str, args: RunArguments) -> Order[int]:

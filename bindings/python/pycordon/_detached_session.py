@@ -12,16 +12,24 @@ from typing import (
 )  # fmt: skip
 
 from . import _detached
+from ._code import Content
 from ._detached import Creation, Done, Order
+from ._detached_inside import InDetached, Place, answered, files_order
 from ._errors import ClosedError, CordonError, StateError
-from ._fileops import FileInfo
-from ._job import Command, RunArguments, Stdin, StrPath
+from ._execution import Execution
+from ._fileops import FileInfo, memory_file
+from ._files import Files
+from ._in_session import Interpreters
+from ._interpreter import MAX_OUTPUT, Interpreter
+from ._job import Callback, Command, RunArguments, Stdin, StrPath
+from ._live import GRACE_SECONDS
 from ._policy import Config, Policy
 from ._result import Result
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from ._fileops import Op
     from ._types import DetachedSettings, Orphans
 
 T = TypeVar("T")
@@ -41,7 +49,11 @@ class DetachedFront:
         made._name = name
         made._policy = policy
         made._closed = False
+        made._set_up()
         return made
+
+    def _set_up(self) -> None:
+        """What it needs besides."""
 
     _name: str
     _policy: Optional[Policy]
@@ -144,6 +156,22 @@ class DetachedCommand:
         self._session.kill(self.number)
 
 
+class DetachedFiles(Files):
+    """The files of a detached session."""
+
+    def __init__(self, place: Place) -> None:
+        self._engine = cast(Any, place)  # of which only writable_paths() is used
+        self._place = place
+
+    def _do(self, op: "Op[T]") -> T:
+        self._place.check_open()
+        if op.count == 0:
+            return op.finish([])
+        with memory_file() as fd:
+            _perform(files_order(self._place.name, op, fd))
+            return answered(op, fd)
+
+
 class DetachedSession(DetachedFront):
     """A session that outlives this object and this process: the same sandbox with the same commands as a
     Session, held by a process of its own. ``create()`` starts one, ``attach()`` joins one that another
@@ -187,6 +215,15 @@ class DetachedSession(DetachedFront):
     def list(cls) -> List[Dict[str, Any]]:
         """The sessions of this user, as ``cordon ps --json`` prints them."""
         return _perform(_detached.list_order())
+
+    def _set_up(self) -> None:
+        place = Place(self._name, self._policy, _perform)
+        place.watch(self._open)
+        self._interpreters: Interpreters[Interpreter] = Interpreters(
+            cast(Any, place), Interpreter, lambda env: InDetached(place, env)
+        )
+        #: Its files, with the rights of a command; see Files.
+        self.files = DetachedFiles(place)
 
     def __enter__(self) -> "DetachedSession":
         return self
@@ -258,6 +295,42 @@ class DetachedSession(DetachedFront):
         """Ends a command and what it started, or sends it another signal."""
         _perform(_detached.kill_order(self._open(), number, signal))
 
+    def interpreter(
+        self,
+        language: str = "python",
+        *,
+        cwd: Optional[StrPath] = None,
+        env: Optional[Mapping[str, str]] = None,
+        max_output: int = MAX_OUTPUT,
+        grace: float = GRACE_SECONDS,
+    ) -> Interpreter:
+        """An interpreter in the session, as that of a Session. It is this process's: it ends with its close(),
+        with close() of this object, with this process or with the session."""
+        self._open()
+        return self._interpreters.make(language, env, cwd=cwd, max_output=max_output, grace=grace)
+
+    def execute(
+        self,
+        code: Content,
+        language: str = "python",
+        *,
+        timeout: Optional[float] = None,
+        on_stdout: Optional[Callback] = None,
+        on_stderr: Optional[Callback] = None,
+    ) -> Execution:
+        """Runs code where the code before it has left off, in an interpreter that this object keeps for each
+        language; see Session.execute(). Another object, or another process, has other ones."""
+        self._open()
+        interpreter = self._interpreters.kept(language)
+        return interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
+
+    def close_interpreter(self, language: str = "python") -> None:
+        """Ends the interpreter that execute() keeps for a language; the next execute() has a fresh one."""
+        self._open()
+        kept = self._interpreters.take_kept(language)
+        if kept is not None:
+            kept.close()
+
     def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""
         _perform(_detached.put_order(self._open(), host_path, path))
@@ -286,9 +359,12 @@ class DetachedSession(DetachedFront):
         """Ends the session for all who use it: SIGTERM, and SIGKILL when the grace is over. Its receipt,
         in which ``session`` says by what it was ended."""
         receipt = _perform(_detached.stop_order(self._open()))
-        self._closed = True
+        self.close()
         return receipt
 
     def close(self) -> None:
-        """Leaves the session, which goes on. Later calls raise ClosedError; closing twice is fine."""
+        """Leaves the session, which goes on; interpreters of this object end. Later calls raise ClosedError;
+        closing twice is fine."""
         self._closed = True
+        for one in self._interpreters.all():
+            one.close()

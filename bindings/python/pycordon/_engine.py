@@ -107,7 +107,7 @@ class Engine:
         engine.private.take(home)
         return engine
 
-    def copy_files(self, run: Optional[_cordon.Run]) -> Files:
+    def copy_files(self, run: "Union[_cordon.Run, _cordon.Session, None]") -> Files:
         """A copy of the private files and a branch of the workspace, if there is one. ``run``: the one
         that has them and is at rest; nothing else uses them."""
         home = self.private.copy()
@@ -117,7 +117,7 @@ class Engine:
             home.remove()
             raise
 
-    def _branch_of_workspace(self, run: Optional[_cordon.Run]) -> Optional[Branch]:
+    def _branch_of_workspace(self, run: "Union[_cordon.Run, _cordon.Session, None]") -> Optional[Branch]:
         if "fs.workspace" not in self.settings.policy.effective():
             return None
         # As for the private files: limits.disk counts a file for each 4 KiB.
@@ -153,6 +153,11 @@ class Engine:
         home = self._snapshots.find(which)
         self.runs.check_quiet(besides)
         return home
+
+    def find_snapshot(self, which: Union[Snapshot, str]) -> Snapshot:
+        """One of this sandbox's."""
+        self.check_open()
+        return self._snapshots.named(which)
 
     def restore(self, which: Union[Snapshot, str]) -> None:
         """Puts a copy of a snapshot in the place of the private files."""
@@ -214,6 +219,10 @@ class Engine:
     def memory_bytes(self) -> int:
         """limits.memory of a run; 0: none."""
         return self._viewer.limits(self.private.open().path).memory_bytes
+
+    def check_quiet(self, besides: Optional[_cordon.Run] = None) -> None:
+        """StateError if anything runs that could change files, but for one run."""
+        self.runs.check_quiet(besides)
 
     def room(self, layers: Sequence[str]) -> "Steps[None]":
         """Looks whether copies of package layers fit into the private home."""

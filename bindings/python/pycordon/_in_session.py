@@ -15,7 +15,7 @@ import socket
 import threading
 from contextlib import suppress
 from typing import (
-    TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, cast,
+    TYPE_CHECKING, Any, Callable, Dict, Generic, List, Mapping, Optional, Sequence, Tuple, TypeVar, Union, cast,
 )  # fmt: skip
 
 from . import _arguments, _cordon
@@ -27,9 +27,10 @@ from ._result import Result
 from ._watchers import Bell
 
 if TYPE_CHECKING:
+    from ._detached_inside import Place
     from ._engine import Engine
     from ._interpreter import InterpreterFront
-    from ._session import SessionCommand, SessionCore
+    from ._session_core import SessionCommand, SessionCore
     from ._watchers import Entry
 
 I = TypeVar("I", bound="InterpreterFront")  # noqa: E741
@@ -115,6 +116,7 @@ class _InSessionEngine:
             connect(job)
             ends += socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
             options = {"stdout": job.options["stdout"], "stderr": job.options["stderr"]}
+            options["image"] = "image_fd" in job.options  # which the session was started with
             if args.cwd is not None:
                 options["cwd"] = _arguments.path("cwd", args.cwd)
             if self._env:
@@ -136,6 +138,15 @@ class _InSessionEngine:
         return _Started(self._core, command, job, bell, run, watcher)
 
 
+    def check_quiet(self, run: object) -> None:
+        """StateError if anything runs but the interpreter itself."""
+        self._core.check_alone(1)
+
+    def memory_bytes(self) -> int:
+        """limits.memory, of the session as a whole; 0: none."""
+        return self._core.engine.memory_bytes()
+
+
 class InSession(Front):
     """A session as the sandbox of an interpreter (``Interpreter(sandbox=)``). It is not to be used for
     anything else, and closing it does nothing: the session belongs to somebody else. ``check`` raises what an
@@ -152,7 +163,7 @@ class InSession(Front):
         self._check = check
 
     def _modules(self) -> List[str]:
-        return self._core.found.modules
+        return self._core.given.found.modules
 
     def _packages(self) -> None:
         return None  # the session has them
@@ -161,7 +172,7 @@ class InSession(Front):
         return self._core.python()
 
     def _updates(self) -> Sequence[Tuple[Mapping[str, str], List[str]]]:
-        return self._core.updates
+        return self._core.given.updates
 
     def _check_there(self) -> None:
         if self._check is not None:
@@ -172,11 +183,18 @@ class InSession(Front):
 
 
 class Interpreters(Generic[I]):
-    """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments."""
+    """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments,
+    ``inside`` that sandbox."""
 
-    def __init__(self, core: "SessionCore", make: Callable[..., I]) -> None:
+    def __init__(
+        self,
+        core: "Union[SessionCore, Place]",
+        make: Callable[..., I],
+        inside: "Optional[Callable[[Optional[Mapping[str, str]]], Front]]" = None,
+    ) -> None:
         self._core = core
         self._make = make
+        self._inside = inside or (lambda env: InSession(cast("SessionCore", core), env, core.check_open))
         self._lock = threading.Lock()
         self._all: List[I] = []
         self._kept: Dict[str, I] = {}
@@ -184,8 +202,7 @@ class Interpreters(Generic[I]):
     def make(self, language: str, env: Optional[Mapping[str, str]] = None, **arguments: Any) -> I:
         """A new one, which starts with its first call."""
         self._core.check_open()
-        sandbox = InSession(self._core, env, self._core.check_open)
-        made = self._make(language, sandbox=sandbox, **arguments)
+        made = self._make(language, sandbox=self._inside(env), **arguments)
         with self._lock:
             self._all = [*(one for one in self._all if not one.closed), made]
         return made
@@ -201,6 +218,19 @@ class Interpreters(Generic[I]):
         made = self.make(name)
         with self._lock:
             return self._kept.setdefault(name, made)
+
+    def with_state(self, language: str) -> Optional[I]:
+        """The one that execute() uses, if it has a state, or had one whose loss was not told yet."""
+        with self._lock:
+            found = self._kept.get(language)
+        return found if found is not None and (found._has_state or found._reason) else None
+
+    def take_kept(self, language: str) -> Optional[I]:
+        """The same, for a caller that closes it: the next execute() makes another one."""
+        name = find_kind(language).name
+        self._core.check_open()
+        with self._lock:
+            return self._kept.pop(name, None)
 
     def all(self) -> List[I]:
         """Those that were not closed."""

@@ -169,7 +169,8 @@ class InterpreterFront:
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
         live = Live(self._kind, self._limit, self._grace)
-        live.updates = len(self._sandbox._updates())
+        # What it begins with does not know of them.
+        live.updates = len(self._sandbox._updates()) if self._image is None else 0
         argv = self._kind.argv(self._sandbox._modules(), self._sandbox._python())
         if self._image is None:
             self._found = Found(self._sandbox._packages())
@@ -201,9 +202,13 @@ class InterpreterFront:
 
     def _check_forkable(self) -> None:
         self._check_open()
-        self._sandbox._check_own("cannot be forked", "only one that has a sandbox of its own can")
+        self._sandbox._check_own("cannot be forked by itself", "fork() of the session takes it along")
         check_kind(self._kind)
         check_engine(self._sandbox._engine)
+        self._check_state()
+
+    def _check_state(self) -> None:
+        """StateError if it has lost its state, and nobody was told yet."""
         if self._reason:
             raise StateError(self._reason, hint="its state is lost; the next execute() starts a fresh one")
 
@@ -215,7 +220,7 @@ class InterpreterFront:
     def _begin_freezing(self, live: Live) -> Tuple[Task, bytes]:
         """What is asked for an image: a task, whose answer _frozen() takes."""
         engine = self._sandbox._engine
-        engine.runs.check_quiet(live.run)
+        engine.check_quiet(live.run)
         task = self._new_task("freeze", FREEZE_SECONDS, {})
         task.image = Image()
         task.image_most = Image.most(engine.memory_bytes())
@@ -274,6 +279,16 @@ class InterpreterFront:
         sandbox._engine = parent._sandbox._engine.branch(files)
         self._set_up(parent._kind.name, sandbox, True, parent._cwd, parent._limit, parent._grace)
         self._image, self._first_count = image, parent._count
+        self._found = parent._found.copy()
+
+    @property
+    def _known_updates(self) -> int:
+        """Of the packages that its session has got, how many its state knows of."""
+        return 0 if self._live is None else self._live.updates
+
+    def _go_on_from(self, parent: "InterpreterFront", image: Image) -> None:
+        """One of a session becomes a fork of one in another session."""
+        self._image, self._first_count = image, parent._count if parent._live else parent._first_count
         self._found = parent._found.copy()
 
     def _new_task(
@@ -482,6 +497,13 @@ class Interpreter(InterpreterFront):
                 forks.append(fork)
         return forks[0] if n is None else forks
 
+    def _image_for_session(self) -> Image:
+        """What forks of its session begin with. The caller has the turn."""
+        self._check_open()
+        check_kind(self._kind)
+        self._check_state()
+        return self._image if self._live is None and self._image is not None else self._freeze()
+
     def _freeze(self) -> Image:
         live = self._ready()
         if live.image is not None:
@@ -561,6 +583,8 @@ class Interpreter(InterpreterFront):
         try:
             self._wait(live)
             self._greeted(live)
+            for task, payload in self._told(live):
+                self._do(live, task, payload)
         except BaseException:
             live.close()
             raise

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, Generic, List, Optional, 
 from . import _fileops
 from ._errors import CordonError
 from ._result import Result
-from ._session import SessionCommand, SessionCore, SessionFiles
+from ._session import SessionFiles
+from ._session_core import SessionCommand, SessionCore
 
 if TYPE_CHECKING:
     from ._fileops import Op

@@ -78,11 +78,15 @@ class Snapshots:
 
     def find(self, which: Union[Snapshot, str]) -> _store.Home:
         """Its files."""
+        return self.named(which)._home
+
+    def named(self, which: Union[Snapshot, str]) -> Snapshot:
+        """The snapshot."""
         name = which.name if isinstance(which, Snapshot) else _arguments.text("snapshot", which)
         found = self._made.get(name)
         if found is None or found.closed or (isinstance(which, Snapshot) and which is not found):
             raise UsageError(f"the sandbox has no snapshot '{name:.100}'")
-        return found._home
+        return found
 
     def close(self) -> None:
         """Removes them all."""

@@ -16,7 +16,7 @@ import weakref
 from typing import TYPE_CHECKING, Callable, List, Optional, Tuple
 
 if TYPE_CHECKING:
-    from ._session import SessionCommand
+    from ._session_core import SessionCommand
 
 Entry = Tuple["Optional[weakref.ReferenceType[SessionCommand]]", Callable[[], None]]
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "binding.h"
+#include "workspace.h"
 
 #define SLICE_MS 10   /* of a wait: another thread may have handled what we wait for */
 #define CLOSE_MS 5000 /* for the end of a closed session */
@@ -184,6 +185,40 @@ static PyObject *session_published(PyObject *object, PyObject *unused)
 	return published_list(published, n);
 }
 
+static PyObject *session_workspace(PyObject *object, PyObject *unused)
+{
+	struct cordon_session *s = open_session((struct session_object *)object);
+	const char *id;
+
+	(void)unused;
+	if (!s)
+		return NULL;
+	id = cordon_session_workspace(s);
+	if (!id)
+		Py_RETURN_NONE;
+	return PyUnicode_FromString(id);
+}
+
+static PyObject *session_branch(PyObject *object, PyObject *args)
+{
+	struct session_object *self = (struct session_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	unsigned long long max_bytes, max_files;
+	struct cordon_workspace *ws = NULL;
+	struct cordon_session *s;
+	int r;
+
+	if (!PyArg_ParseTuple(args, "KK:branch", &max_bytes, &max_files))
+		return NULL;
+	s = open_session(self);
+	if (!s)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+		r = cordon_session_branch(s, max_bytes, max_files, &ws, &err);
+	Py_END_ALLOW_THREADS
+	return r < 0 ? raise_error(self->module, &err) : branch_id(ws);
+}
+
 /* Also of a closed one. */
 static PyObject *session_result(PyObject *object, PyObject *unused)
 {
@@ -232,16 +267,17 @@ struct exec_call {
 static int exec_parse(struct exec_call *call, PyObject *args, PyObject *kwargs)
 {
 	static char *names[] = { "argv",    "env",	    "cwd",  "stdin", "stdout",	   "stderr",
-				 "wall_ms", "output_bytes", "keep", "files", "channel_fd", NULL };
+				 "wall_ms", "output_bytes", "keep", "files", "channel_fd", "image",
+				 NULL };
 	PyObject *argv, *env = NULL, *cwd = NULL, *in = NULL, *out = NULL, *err = NULL;
 	struct cordon_exec_options *o = &call->options;
 	long long wall_ms = 0, output_bytes = 0;
-	int keep = 0, files = 0, channel_fd = -1;
+	int keep = 0, files = 0, channel_fd = -1, image = 0;
 
 	*call = (struct exec_call){ .options = CORDON_EXEC_OPTIONS_INIT };
-	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOLLppi:exec", names, &argv, &env,
+	if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|$OOOOOLLppip:exec", names, &argv, &env,
 					 &cwd, &in, &out, &err, &wall_ms, &output_bytes, &keep,
-					 &files, &channel_fd))
+					 &files, &channel_fd, &image))
 		return -1;
 	if (strings_from_sequence(&call->argv, argv, "argv") < 0 ||
 	    (env && env != Py_None && strings_from_mapping(&call->env, env) < 0) ||
@@ -263,6 +299,7 @@ static int exec_parse(struct exec_call *call, PyObject *args, PyObject *kwargs)
 	o->orphans = keep ? CORDON_ORPHANS_KEEP : CORDON_ORPHANS_KILL;
 	o->files = files;
 	o->channel_fd = channel_fd;
+	o->image = image;
 	return 0;
 }
 
@@ -422,6 +459,10 @@ static PyMethodDef session_methods[] = {
 	{ "notes", session_notes, METH_NOARGS, "notes(): remarks worth showing to a person." },
 	{ "published", session_published, METH_NOARGS,
 	  "published(): list of (address, protocol, host_port, port)." },
+	{ "workspace", session_workspace, METH_NOARGS,
+	  "workspace(): id of the workspace that it has, or None." },
+	{ "branch", session_branch, METH_VARARGS,
+	  "branch(max_bytes, max_files): id of a new workspace, a copy of the session's." },
 	{ "result", session_result, METH_NOARGS,
 	  "result(): the account of the session; None until it is over." },
 	{ "close", session_close, METH_VARARGS,

@@ -13,7 +13,7 @@ from typing import List, Mapping, Optional
 from pycordon import Result, StateError
 
 from .. import _arguments
-from .._session import SessionCommand
+from .._session_core import SessionCommand
 from ._shared import Live
 
 

@@ -23,7 +23,7 @@ from .._front import Front
 from .._job import RunArguments
 from .._python import interpreter
 from .._result import from_receipt
-from .._session import SessionCommand, SessionCore
+from .._session_core import SessionCommand, SessionCore
 from .._session_reader import Reader, ReadFiles
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 from .. import _arguments
 from .._in_session import InSession
 from .._python import interpreter
-from .._session import SessionCore
+from .._session_core import SessionCore
 from .._session_reader import Reader, ReadFiles
 from ._errors import (
     InvalidArgumentException, NotFoundException, RateLimitException, SandboxNotFoundException,

@@ -14,7 +14,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from .._errors import CordonError
 from .._result import Result
-from .._session import SessionCommand
+from .._session_core import SessionCommand
 from ._errors import InvalidArgumentException, SandboxException, SandboxNotRunningException, TimeoutException, translated
 from ._models import CommandExitException, CommandResult
 
