@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "base/json_read.h"
 #include "base/macros.h"
 #include "base/units.h"
@@ -126,7 +127,7 @@ static void pass_pipes(struct request *q, const struct cordon_run_options *o)
 	const struct cordon_stream *streams[] = { NULL, &o->out, &o->err };
 
 	for (int i = 1; i < 3; i++)
-		if (q->streams[i] == 'f' && is_pipe(streams[i]->fd))
+		if (q->streams[i] == 'f' && is_writing_end(streams[i]->fd))
 			q->streams[i] = 'p';
 }
 

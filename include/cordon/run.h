@@ -50,7 +50,7 @@ enum cordon_stream_mode {
 	CORDON_STREAM_FD,	/* relayed from or to `fd`, which stays the caller's */
 	CORDON_STREAM_DATA,	/* stdin only: the bytes at `data` */
 	CORDON_STREAM_JOIN,	/* stderr only: goes wherever stdout goes, in order */
-	CORDON_STREAM_PASS,	/* output of a session's command: `fd`, a pipe, is its own */
+	CORDON_STREAM_PASS,	/* output of a session's command: `fd`, a pipe's end, is its own */
 };
 
 struct cordon_stream {

@@ -2,7 +2,11 @@
 #include "base/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <poll.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define PIECE 16384
@@ -70,4 +74,15 @@ int write_full(int fd, const void *data, size_t len)
 		}
 	}
 	return 0;
+}
+
+bool is_writing_end(int fd)
+{
+	struct statfs fs;
+	struct stat st;
+	int flags = fcntl(fd, F_GETFL);
+
+	/* Of a descriptor that was only looked up (O_PATH) the kernel says that it reads. */
+	return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY && fstat(fd, &st) == 0 &&
+	       S_ISFIFO(st.st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/io.h"
 #include "format/command.h"
 #include "sys/calls.h"
 
@@ -134,17 +135,18 @@ static bool stream_fits(int i, int mode)
 	return mode != CORDON_STREAM_DATA && (i == 2 || mode != CORDON_STREAM_JOIN);
 }
 
-/* Only a pipe: a file or a terminal of the caller's must not get into the guest's hands. */
+/* Only a pipe: a file or a terminal of the caller's must not get into the guest's hands, nor an end
+ * from which others' words could be read, nor a name whose mode is not ours to change. */
 static int pass_pipe(struct relay *r, int fd, int *ret_guest_fd, struct cordon_error *err)
 {
-	struct stat st;
 	int copy;
 
 	*r = (struct relay){
 		.mode = CORDON_STREAM_PASS, .pipe_fd = -1, .peer_fd = -1, .unread_fd = -1
 	};
-	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode))
-		return cordon_err(err, CORDON_E_USAGE, 0, "only a pipe can be passed to a command");
+	if (!is_writing_end(fd))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "only the writing end of a pipe can be passed to a command");
 	copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, -copy, "cannot copy a descriptor");

@@ -260,8 +260,8 @@ static void test_pass(void)
 	struct cordon_session *s = start(NULL);
 	struct cordon_command *refused = NULL;
 	const char *argv[] = { "true", NULL };
-	char text[64] = "";
-	int fds[2], file;
+	char text[64] = "", fifo[] = "/tmp/cordon-fifo-XXXXXX", path[64];
+	int fds[2], file, file_read;
 
 	REQUIRE(s != NULL && pipe2(fds, O_CLOEXEC) == 0);
 	o.out = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[1] };
@@ -278,6 +278,25 @@ static void test_pass(void)
 	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
 	o.out.fd = -1;
 	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	/* Nor an end from which others' words could be read, or a pipe with a name. */
+	o.out.fd = fds[0];
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[1]);
+	o.out.fd = open(path, O_RDWR | O_CLOEXEC);
+	REQUIRE(o.out.fd >= 0);
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	close(o.out.fd);
+	REQUIRE(mkdtemp(fifo) != NULL);
+	snprintf(path, sizeof(path), "%s/pipe", fifo);
+	REQUIRE(mkfifo(path, 0600) == 0);
+	file_read = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	o.out.fd = open(path, O_WRONLY | O_CLOEXEC);
+	REQUIRE(o.out.fd >= 0);
+	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
+	close(o.out.fd);
+	close(file_read);
+	unlink(path);
+	rmdir(fifo);
 	o.in = (struct cordon_stream){ .mode = CORDON_STREAM_PASS, .fd = fds[0] };
 	o.out.mode = CORDON_STREAM_NULL;
 	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
