@@ -123,7 +123,8 @@ class Drop:
     """What a run is shown beside its view, read-only: its code, and a program called ``python``
     where the system has none, or another one. Guests never write here, so plain paths will do."""
 
-    def __init__(self, base: str, python: Optional[str]) -> None:
+    def __init__(self, base: str, python: Optional[str], is_in_memory: bool = False) -> None:
+        self.is_in_memory = is_in_memory
         self._place = _store.Place(base)
         #: The host's directory that the run sees.
         self.path = os.path.join(self._place.path, "code")
@@ -201,7 +202,7 @@ def _in_memory(code: Code, contents: Mapping[str, bytes]) -> Optional[Drop]:
     if code.is_program or len(contents) > 1 or sum(map(len, contents.values())) > _SMALL:
         return None
     try:
-        return Drop(_store.directory_in_memory(), None)
+        return Drop(_store.directory_in_memory(), None, is_in_memory=True)
     except (OSError, CordonError):
         return None  # full, or not ours
 
