@@ -272,8 +272,25 @@ static int hide_sessions(struct build *b)
 	return 0;
 }
 
-/* Hides where workspaces, private directories, locks and sessions are kept, whatever was granted.
+/*
+ * Where the Python package has the code of runs, for as long as they run: who could write there
+ * would decide what others execute. Only a grant of this very place shows it, since /dev/shm cannot
+ * be granted.
  */
+static int hide_code(struct build *b)
+{
+	char path[64];
+	struct resolved res;
+
+	snprintf(path, sizeof(path), "/dev/shm/pycordon-%u", b->in->machine->uid);
+	if (plan_resolve(b, path, &res) < 0 ||
+	    (res.missing && b->in->level == PLAN_LEVEL_NAMESPACES))
+		return 0;
+	return hide(b, path);
+}
+
+/* Hides where workspaces, private directories, locks, sessions and code are kept, whatever was
+ * granted. */
 int plan_hide_store(struct build *b)
 {
 	static const char *const parts[] = { "", "/workspaces", "/sandboxes" };
@@ -282,6 +299,8 @@ int plan_hide_store(struct build *b)
 
 	if (r >= 0)
 		r = hide_sessions(b);
+	if (r >= 0)
+		r = hide_code(b);
 	if (r < 0 || ws_state_path(b->in->options->state_dir, state, sizeof(state), NULL) < 0)
 		return r < 0 ? r : 0;
 	r = 0;

@@ -414,11 +414,14 @@ int frozen_tell_hot(int out)
 
 	if (pagemap < 0)
 		return refuse("cannot read /proc/self/pagemap", strerror(errno));
-	for (uint32_t i = 0; i < frozen.n_segments; i++)
+	for (uint32_t i = 0; i < frozen.n_segments; i++) {
+		if (!(frozen.segments[i].prot & PROT_WRITE))
+			continue; /* as it is at the start, when the list is used */
 		for (uint64_t a = frozen.segments[i].start; a < frozen.segments[i].end;
 		     a += frozen.page_size)
 			if (is_written(pagemap, a))
 				n = add_hot(list, n, a);
+	}
 	close(pagemap);
 	return write_all(out, list, sizeof(list));
 }

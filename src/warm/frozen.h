@@ -48,8 +48,9 @@ struct frozen_action {
 	uint64_t handler, flags, restorer, mask;
 };
 
-/* Pages that nearly every run writes to, which are copied at once: a fault for each would take
- * three times as long. Found by a trial run, and put at the end of the image. */
+/* Pages that nearly every run writes to, which are written to at once: those that are read before
+ * are mapped first, with their neighbours, and copied then. Found by a trial run, and put at the
+ * end of the image. */
 struct frozen_hot {
 	uint64_t start, n_pages;
 };

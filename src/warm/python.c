@@ -17,6 +17,7 @@
 /* The two names are two functions here. */
 #undef _FILE_OFFSET_BITS
 
+#include "warm/endings.h"
 #include "warm/frozen.h"
 
 #include <dlfcn.h>
@@ -342,7 +343,11 @@ static int finish(struct object *names, int status)
 	failed = flush_both(1);
 	if (call(names, "end_modules", NULL, NULL, NULL) < 0)
 		py.end(status);
-	return failed | flush_both(0); /* told already */
+	failed |= flush_both(0); /* told already */
+	/* The C library's own, as the interpreter does it: before anything that exit() calls. */
+	fflush(stdout);
+	fflush(stderr);
+	return failed;
 }
 
 static void __attribute__((noreturn)) run(struct object *names, const char *path, FILE *file)
@@ -376,6 +381,12 @@ static void __attribute__((noreturn)) run(struct object *names, const char *path
 	exit(status);
 }
 
+static void tell_trial(void)
+{
+	if (is_trial)
+		frozen_tell_hot(TELL);
+}
+
 static void __attribute__((noreturn)) freeze_here(const char *dir, const char *path)
 {
 	const uint64_t *stack;
@@ -388,6 +399,7 @@ static void __attribute__((noreturn)) freeze_here(const char *dir, const char *p
 	names = load(dir);
 	if (!names || call(names, "prepare", "s", (void *)(uintptr_t)dir, NULL) < 0)
 		_exit(1);
+	endings_note(tell_trial);
 	if (freeze_copy(&stack) < 0)
 		_exit(1);
 	go_on(names, stack);
@@ -419,10 +431,4 @@ __attribute__((visibility("default"))) FILE *fopen(const char *path, const char 
 __attribute__((visibility("default"))) FILE *fopen64(const char *path, const char *mode)
 {
 	return open_file("fopen64", path, mode);
-}
-
-__attribute__((destructor)) static void at_end(void)
-{
-	if (is_trial)
-		frozen_tell_hot(TELL);
 }

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _arguments, _store
-from ._errors import UsageError
+from ._errors import CordonError, UsageError
 from ._hostfiles import write_all
 from ._python import interpreter
 from ._toolchains import COMPILED, Compiled, filename_for
@@ -24,6 +24,7 @@ Content = Union[str, bytes]
 PROGRAMS = ".bin"
 #: Where a run sees its Drop (CORDON_CODE_DIR of the library); level landlock: where it lies.
 INSIDE = "/run/cordon"
+_SMALL = 256 << 10  # code that may lie in memory
 
 
 @dataclass(frozen=True)
@@ -122,10 +123,12 @@ class Drop:
     """What a run is shown beside its view, read-only: its code, and a program called ``python``
     where the system has none, or another one. Guests never write here, so plain paths will do."""
 
-    def __init__(self, base: str, python: Optional[str]) -> None:
+    def __init__(self, base: str, python: Optional[str], is_in_memory: bool = False) -> None:
+        self.is_in_memory = is_in_memory
         self._place = _store.Place(base)
         #: The host's directory that the run sees.
         self.path = os.path.join(self._place.path, "code")
+        self._names: List[str] = []  # of files, while there is no other directory
         try:
             self._make_dir(self.path)
             if python is not None:
@@ -155,15 +158,22 @@ class Drop:
         """A new file at a relative path."""
         *parents, name = _parts(path)
         directory = self.make_dirs(parents)
+        if not parents:
+            self._names.append(name)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(os.path.join(directory, name), flags, mode)
         with open(fd, "wb", buffering=0) as file:
             os.fchmod(fd, mode)
             write_all(file, data)
 
+    def write_files(self, code: Code, contents: Mapping[str, bytes]) -> None:
+        """The files of a run."""
+        for name, data in contents.items():
+            self.write(name, data, 0o755 if code.is_program and name == code.filename else 0o644)
+
     def close(self) -> None:
         """Removes it."""
-        self._place.remove()
+        self._place.remove([f"code/{name}" for name in self._names] + ["code/"])
 
 
 def source_files(
@@ -186,14 +196,31 @@ def source_files(
     return contents
 
 
-def put_code(sandbox: str, python: Optional[str], code: Code) -> Drop:
-    """The code and the files beside it, for a run of the sandbox in the host's directory
-    ``sandbox``."""
-    contents = source_files(code.filename, code.content, code.files)
-    drop = Drop(os.path.dirname(sandbox), python)
+def _in_memory(code: Code, contents: Mapping[str, bytes]) -> Optional[Drop]:
+    """A place in memory, if the code is one small file that is only read: nothing can be executed there
+    where the host's administrator has decided so."""
+    if code.is_program or len(contents) > 1 or sum(map(len, contents.values())) > _SMALL:
+        return None
     try:
-        for name, data in contents.items():
-            drop.write(name, data, 0o755 if code.is_program and name == code.filename else 0o644)
+        return Drop(_store.directory_in_memory(), None, is_in_memory=True)
+    except (OSError, CordonError):
+        return None  # full, or not ours
+
+
+def put_code(beside: Callable[[], str], python: Optional[str], code: Code, may_be_in_memory: bool) -> Drop:
+    """The code and the files beside it, for one run: in memory, or beside the host's directory that
+    ``beside`` gives."""
+    contents = source_files(code.filename, code.content, code.files)
+    drop = _in_memory(code, contents) if may_be_in_memory and python is None else None
+    if drop is not None:
+        try:
+            drop.write_files(code, contents)
+            return drop
+        except OSError:  # full
+            drop.close()
+    drop = Drop(os.path.dirname(beside()), python)
+    try:
+        drop.write_files(code, contents)
     except BaseException:
         drop.close()
         raise

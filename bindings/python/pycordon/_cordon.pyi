@@ -276,6 +276,7 @@ def policy_schema() -> str: ...
 def confine(policy: Policy, cwd: Optional[_Word] = None, home: Optional[_Word] = None) -> None:
     """Shuts this process in for good."""
 
+def file_states(paths: bytes, /) -> bytes: ...
 def private_copy(dir: str, to: str, max_bytes: int, max_files: int, /) -> None:
     """Copies a private directory into an empty one."""
 

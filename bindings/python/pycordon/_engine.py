@@ -415,9 +415,10 @@ class Engine:
             options["search_path"] = self.settings.in_path(code_path)
         if home is not None:
             options["private_dir"] = self.private.path_for(home, policy)
-            self._put_files(job, args, policy, home.path)
+            where = home.path
+            self._put_files(job, args, policy, lambda: where)
         elif args.code is not None:
-            self._put_files(job, args, policy, self.private.place_for_code(policy))
+            self._put_files(job, args, policy, lambda: self.private.place_for_code(policy))
         elif isinstance(args.cmd, str):
             self._put_programs(job, policy)
         path = self.private.search_path(job.argv[0], job.policy, policy, options.get("code_dir"))
@@ -440,13 +441,13 @@ class Engine:
             options["workspace_changes"] = True
 
     def _put_files(
-        self, job: Job, args: RunArguments, policy: Policy, beside: str
+        self, job: Job, args: RunArguments, policy: Policy, beside: Callable[[], str]
     ) -> None:
         """Puts code, and commands that are too long for an argument, into files of the run's own."""
         code, private = args.code, self.private
         python = private.python_link(policy)
         if code is not None:
-            job.drop = put_code(beside, python, code)
+            job.drop = put_code(beside, python, code, private.is_memory_closed(policy))
             job.argv[code.file_index] = f"{private.inside_code(job.drop.path)}/{code.shown or code.filename}"
             if self.warm is not None and self._can_be_warm(job, code, args, policy):
                 image = self.warm.image()
@@ -456,7 +457,7 @@ class Engine:
         elif len(job.argv) == 3 and len(job.argv[2]) > _ARGUMENT_MAX:
             if args.shell is not None or job.argv[:2] == ["/bin/sh", "-c"]:
                 command = Code(job.argv, 1, "command", job.argv[2], None)
-                job.drop = put_code(beside, python, command)
+                job.drop = put_code(beside, python, command, private.is_memory_closed(policy))
                 job.argv[1:] = [f"{private.inside_code(job.drop.path)}/command"]
         if job.drop is not None:
             job.options["code_dir"] = job.drop.path

@@ -93,7 +93,7 @@ class Job:
     @property
     def leaves_files(self) -> bool:
         """Whether close() has files to remove, which takes time."""
-        return self.drop is not None or self.temporary_home is not None
+        return (self.drop is not None and not self.drop.is_in_memory) or self.temporary_home is not None
 
     def set(self, key: str, value: str) -> None:
         """Adds to the run's policy."""

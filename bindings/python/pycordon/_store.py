@@ -6,6 +6,9 @@ and ``home`` for the library, ``lock``, which each user of the sandbox holds sha
 ``meta.json`` for those who attach to it. Guests write to ``tmp`` and ``home`` only, and nothing here
 walks into them: the library removes them. Directories beside these with the code of single runs
 (``.c…``) are read-only to guests.
+
+Small code of a run lies in memory where that is possible: a directory on disk is made and removed in some
+tenths of a millisecond, or in ten times that if the disk is busy.
 """
 
 from __future__ import annotations
@@ -20,10 +23,10 @@ import shutil
 import stat
 import tempfile
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
 
 from . import _cordon
-from ._native import caller_home, log
+from ._native import PerProcess, caller_home, log
 from ._errors import ClosedError, CordonError, StateError, SystemCallError, UsageError, from_native
 
 _ID = re.compile(r"s[0-9a-f]{8}\Z")
@@ -90,6 +93,30 @@ def directory() -> str:
         "no place to keep a sandbox's files",
         hint="set XDG_STATE_HOME to a directory of yours, or use persist=False",
     )
+
+
+def place_in_memory() -> str:
+    """Where small things lie that are soon gone."""
+    return f"/dev/shm/pycordon-{os.geteuid()}"
+
+
+def _sweep_once() -> bool:
+    sweep(place_in_memory())
+    return True
+
+
+#: Once in a process; sandboxes on disk are swept when one is made.
+_sweep_memory = PerProcess(_sweep_once)
+
+
+def directory_in_memory() -> str:
+    """The same, made if it is missing. Others may make something of that name before us: what is not
+    ours alone is not used. They cannot take ours, since /dev/shm is sticky."""
+    path = place_in_memory()
+    if not _usable(path):
+        raise SystemCallError(f"'{path}' cannot be used")
+    _sweep_memory()
+    return path
 
 
 class Home:
@@ -165,18 +192,31 @@ class Place:
             shutil.rmtree(self.path, ignore_errors=True)
             raise _no_place(base, error) from None
 
-    def remove(self) -> None:
-        """Removes it with its content. In a forked child it is the parent's."""
+    def remove(self, names: Sequence[str] = ()) -> None:
+        """Removes it with its content. In a forked child it is the parent's. ``names``: all that is in it,
+        if that is known, the innermost first; directories end with ``/``."""
         fd, self._fd = self._fd, -1
         if fd < 0:
             return
         try:
-            if self._pid == os.getpid():
+            if self._pid == os.getpid() and not (names and self._remove_all((*names, "lock", ""))):
                 shutil.rmtree(self.path)
         except OSError as error:
             log.debug("cannot remove %s: %s", self.path, error)
         finally:
             os.close(fd)
+
+    def _remove_all(self, names: Sequence[str]) -> bool:
+        try:
+            for name in names:
+                path = os.path.join(self.path, name)
+                if path.endswith("/"):
+                    os.rmdir(path)
+                else:
+                    os.unlink(path)
+        except OSError:
+            return False  # there is more in it
+        return True
 
 
 def _note_use(fd: int) -> None:

@@ -10,7 +10,7 @@ import shutil
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Tuple
 
 from . import _cordon, _store
 from ._native import caller_home, launcher, log
@@ -151,6 +151,11 @@ def _discard(home: _store.Home, keep: bool, kept: KeptRuns) -> None:
         log.debug("cannot remove sandbox %s: %s", home.id, error)
 
 
+def _overlaps(place: str, shown: Collection[str]) -> bool:
+    """Whether someone who is shown these sees the place, or a part of it."""
+    return inside(place, shown) or any(inside(path, [place]) for path in shown)
+
+
 class PrivateDir:
     """The sandbox's private directory, and where runs find it. The first use makes it."""
 
@@ -163,6 +168,7 @@ class PrivateDir:
         self._links: Dict[Tuple[str, bool], Optional[str]] = {}
         self._paths: Dict[str, str] = {}
         self._programs: Dict[str, Drop] = {}  # by where the links lead
+        self._shows_memory: Optional[bool] = None
         #: None before the first use. Stays after close(), for its id.
         self.home: Optional[_store.Home] = None
         self.renew_lock()
@@ -175,7 +181,7 @@ class PrivateDir:
         """Later runs have these."""
         with self._lock:
             self._settings, self._viewer = settings, viewer
-            self._links, self._paths = {}, {}
+            self._links, self._paths, self._shows_memory = {}, {}, None
 
     def take(self, home: _store.Home) -> None:
         """Uses a directory that exists."""
@@ -284,15 +290,27 @@ class PrivateDir:
         self._check_hidden(path, policy)
         return path
 
+    def _grants(self, policy: Policy) -> List[str]:
+        doc = policy.effective()
+        grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
+        return [os.path.join(self._settings.base_dir, grant) for grant in grants]
+
+    def is_memory_closed(self, policy: Policy) -> bool:
+        """Whether no run sees the host's place in memory: then code may lie there. At level landlock
+        runs see the host's paths, so there it never does."""
+        if self._viewer.common().level == "landlock":
+            return False
+        place = _store.place_in_memory()
+        if self._shows_memory is None:  # what all runs see does not change
+            self._shows_memory = _overlaps(place, self._viewer.common().shown)
+        return not self._shows_memory and not _overlaps(place, self._grants(policy))
+
     def _check_hidden(self, path: str, policy: Policy) -> None:
         view = self._viewer.common()
         if _store.is_hidden(path) and view.level != "landlock":
             return
-        doc = policy.effective()
-        grants = [*doc.get("fs.write", ()), *doc.get("fs.read", ())]
-        grants = [os.path.join(self._settings.base_dir, grant) for grant in grants]
-        # The caller's directory and a workspace are shown without being such grants.
-        if inside(path, [*grants, *view.shown]):
+        # The caller's directory and a workspace are shown without being grants of the policy.
+        if inside(path, [*self._grants(policy), *view.shown]):
             raise StateError(
                 f"sandboxes are kept in '{os.path.dirname(path)}', which is granted",
                 hint="set XDG_STATE_HOME to a directory of yours, or grant less",

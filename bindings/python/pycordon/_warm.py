@@ -13,7 +13,6 @@ import ast
 import fcntl
 import os
 import re
-import stat
 import sys
 import threading
 import time
@@ -86,16 +85,16 @@ def memory_file(name: str = "cordon-python") -> int:
         return os.memfd_create(name, flags)
 
 
-Source = Optional[Tuple[int, int, int, int]]
-
-
-def _source(path: str) -> Source:
-    """What tells whether a file is still the same; None if it is gone."""
-    try:
-        st = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return (st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns) if stat.S_ISREG(st.st_mode) else None
+def _joined(paths: Sequence[str]) -> bytes:
+    """The paths as the library takes them, those in one directory together; without those that no file
+    can have."""
+    found = []
+    for path in paths:
+        try:
+            found.append(os.fsencode(path))
+        except ValueError:
+            continue
+    return b"".join(path + b"\0" for path in sorted(set(found)) if b"\0" not in path)
 
 
 def _paths(said: bytes, grants: Sequence[str]) -> List[str]:
@@ -142,7 +141,8 @@ class Warm:
         self.renew_lock()
         self._fd: Optional[int] = None
         self._is_made = False
-        self._sources: Dict[str, Source] = {}
+        self._sources = b""  # paths
+        self._states = b""  # what they were
         self._inode: Optional[Inode] = None
         self._checked = 0.0
         self._made_at = -_AGAIN_SECONDS
@@ -173,7 +173,7 @@ class Warm:
         """Makes it, and again if the host has another interpreter or other modules by now."""
         if self._is_closed:
             return
-        if self._is_made and any(_source(path) != was for path, was in self._sources.items()):
+        if self._is_made and _cordon.file_states(self._sources) != self._states:
             self._forget()
         now = time.monotonic()
         if not self._is_made and now - self._made_at >= _AGAIN_SECONDS:
@@ -183,7 +183,7 @@ class Warm:
         self._checked = time.monotonic()
 
     def _forget(self) -> None:
-        fd, self._fd, self._is_made, self._sources = self._fd, None, False, {}
+        fd, self._fd, self._is_made, self._sources, self._states = self._fd, None, False, b"", b""
         if fd is not None:
             os.close(fd)
 
@@ -241,11 +241,12 @@ class Warm:
             said = self._run(policy, drop, stdout=fd, variables={
                 "LD_PRELOAD": f"{INSIDE}/warm.so", "CORDON_WARM": f"{INSIDE}/warm"})["stderr"]  # fmt: skip
             grants = policy.effective().get("fs.read", ())
-            sources = {path: _source(path) for path in _paths(said, grants)}
+            sources = _joined(_paths(said, grants))
+            states = _cordon.file_states(sources)
             os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))
             self._try_out(policy, drop, fd)
             seal(fd)
-            self._sources = sources
+            self._sources, self._states = sources, states
             self._inode = _inode(fd)
         except BaseException:
             os.close(fd)

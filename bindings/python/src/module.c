@@ -57,6 +57,9 @@ static PyMethodDef module_methods[] = {
 	  "private_copy(dir, to, max_bytes, max_files): copies a private directory." },
 	{ "private_remove", module_private_remove, METH_O,
 	  "private_remove(dir): removes a private directory and all that is in it." },
+	{ "file_states", module_file_states, METH_O,
+	  "file_states(paths): what tells whether files have changed; each path ends with a "
+	  "zero." },
 	{ NULL, NULL, 0, NULL },
 };
 
