@@ -324,7 +324,7 @@ static int show_nvidia_proc(struct build *b)
 	step = plan_step(b, PLAN_OP_BIND, DEVICE_NVIDIA_PROC, DEVICE_NVIDIA_PROC);
 	if (!step)
 		return plan_nomem(b);
-	step->op.flags = PLAN_RDONLY | PLAN_MKPOINT;
+	step->op.flags = PLAN_RDONLY | PLAN_NOEXEC | PLAN_MKPOINT;
 	step->op.mode = 0555;
 	step->op.access = plan_rights(b, RIGHTS_READ, true);
 	return hide_others(b);

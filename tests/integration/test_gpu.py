@@ -122,6 +122,12 @@ def test_one_device_at_a_time(me, level):
     assert opened == {"dri/renderD128", "kvm"}
 
 
+def test_a_grant_of_a_device_names_the_option(me):
+    for flag in ("-r", "-w"):
+        done = me.run([flag, "/dev/full"], ["/bin/true"])
+        assert done.returncode == 125 and b"--device PATH" in done.stderr and b"--gpu" in done.stderr
+
+
 def test_what_every_run_has_may_be_named(me, level):
     assert look(me, level, "--device", "/dev/null")[1] == set()
 

@@ -45,7 +45,13 @@ for top, _, files in os.walk("/proc/driver/nvidia"):
         except OSError:
             pass
 try:
-    found["gpus"] = os.listdir("/proc/driver/nvidia/gpus")
+    gpus = os.listdir("/proc/driver/nvidia/gpus")
 except OSError:
-    pass
+    gpus = []
+for name in gpus:
+    try:
+        with open(f"/proc/driver/nvidia/gpus/{name}/information", encoding="utf-8") as f:
+            found["gpus"].append(f.read(4096))
+    except OSError:
+        pass
 json.dump(found, sys.stdout)
