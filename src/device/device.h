@@ -65,6 +65,10 @@ int gpu_nvidia_caps(struct arena *arena, const char *root, unsigned number,
  */
 const char *device_library_cached(struct arena *arena, const char *root, const char *name);
 
+/* The directory that a CDI specification (JSON, in /etc/cdi or /var/run/cdi) names for @library,
+ * which may have a version at its end; NULL = none does. */
+const char *device_library_cdi(struct arena *arena, const char *root, const char *library);
+
 /* Directories in which drivers put their libraries though no loader looks there. NULL-terminated.
  */
 extern const char *const device_library_dirs[];

@@ -20,7 +20,8 @@
 #include "device/device.h"
 #include "plan/plan_internal.h"
 
-#define CUDA_LIBRARY "libcuda.so.1"
+#define CUDA_BASE "libcuda.so"
+#define CUDA_LIBRARY CUDA_BASE ".1"
 #define KFD_SYS "/sys/devices/virtual/kfd"
 #define LIBRARY_PATH "LD_LIBRARY_PATH"
 
@@ -202,6 +203,10 @@ static int find_libraries(struct build *b, struct plan_gpus *g)
 	for (size_t i = 0; !dir && device_library_dirs[i]; i++)
 		if (has_library(device_library_dirs[i]))
 			dir = device_library_dirs[i];
+	if (!dir) {
+		dir = device_library_cdi(b->arena, "", CUDA_BASE);
+		dir = dir && has_library(dir) ? dir : NULL;
+	}
 	if (!dir)
 		return plan_note(b,
 				 CUDA_LIBRARY " is not where the loader looks: CUDA programs will "

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A /dev with nodes that this machine does not have, for one command.
 
-    fake_dev.py ID NAME[=REAL]... -- COMMAND [ARGUMENT...]
+    fake_dev.py ID NAME[=REAL]... [/opt/FILE...] -- COMMAND [ARGUMENT...]
 
 In a mount namespace of its own /dev becomes a tmpfs with the usual nodes and, at each NAME, one like the
-host's harmless node REAL (default: full). The command runs as user and group ID.
+host's harmless node REAL (default: full); /opt becomes one with these files. The command runs as user and group ID.
 
 Root makes nodes. Any other user mounts the host's own at those names, which therefore all are the same
 object for Landlock: a user namespace gives him the right to mount, and a second one inside his own id
@@ -69,7 +69,14 @@ def main():
     os.chmod("/dev", 0o755)
     for name in USUAL:
         show(name, name, old)
-    for text in sys.argv[2:split]:
+    files = [text for text in sys.argv[2:split] if text.startswith("/opt/")]
+    if files:
+        mount("tmpfs", "/opt", "tmpfs", 0)
+        os.chmod("/opt", 0o755)
+    for text in files:
+        pathlib.Path(text).parent.mkdir(parents=True, exist_ok=True)
+        pathlib.Path(text).write_text("a library")
+    for text in sorted(set(sys.argv[2:split]) - set(files)):
         name, _, real = text.partition("=")
         show(name, real or "full", old)
     for name, text in (("fd", "/proc/self/fd"), ("ptmx", "pts/ptmx"), ("stdin", "fd/0"), ("stdout", "fd/1")):

@@ -238,3 +238,34 @@ def test_check_lists_them(me):
     done = fake(me, OTHERS, [me.cordon, "check", "--json"])
     items = [i for i in json.loads(done.stdout)["layers"] if i["name"].startswith("gpu")]
     assert len(items) == 1 and items[0]["state"] == "no" and items[0]["remedy"]
+
+
+def test_the_drivers_libraries_are_shown(me, level):
+    """Where the loader does not look: the directory is shown, and a variable names it."""
+    if list(pathlib.Path("/usr/lib").glob("**/libcuda.so.1")) or not os.path.isdir("/opt"):
+        pytest.skip("this machine has the library, or no /opt")
+    where = "/opt/somewhere/lib64"
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", where + "/libcuda.so.1", "/opt/other/secret"]
+    script = f"echo $LD_LIBRARY_PATH; cat {where}/libcuda.so.1; cat /opt/other/secret"
+    env = me.env(LD_LIBRARY_PATH=where)
+    argv = lambda *opts: me.argv(opts, ["sh", "-c", script], level)
+    done = fake(me, nodes, argv("--gpu", "0"), env=env)
+    assert done.stdout.decode() == f"{where}\na library", done
+    done = fake(me, nodes, argv(), env=env)
+    assert done.stdout == b"\n", done
+    # One of the places that drivers use, without any variable.
+    usual = "/opt/nvidia/lib64"
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", usual + "/libcuda.so.1"]
+    done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"echo $LD_LIBRARY_PATH; cat {usual}/libcuda.so.1"], level))
+    assert done.stdout.decode() == f"{usual}\na library", done
+
+
+def test_a_missing_library_is_told_and_a_home_is_not_shown(me):
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm"]
+    done = fake(me, nodes, me.argv(["--gpu", "0"], ["/bin/true"]))
+    assert done.returncode == 0
+    (me.home / "libcuda.so.1").write_text("x")
+    os.chmod(me.home / "libcuda.so.1", 0o644)
+    env = me.env(LD_LIBRARY_PATH=str(me.home))
+    done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"ls {me.home}; echo done"], "namespaces"), env=env)
+    assert b"libcuda" not in done.stdout and b"done" in done.stdout, done

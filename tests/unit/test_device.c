@@ -255,6 +255,48 @@ static void test_this_machines_cache(void)
 	arena_done(&arena);
 }
 
+static const char *cdi(const char *text)
+{
+	put("/etc/cdi/nvidia.json", text);
+	return device_library_cdi(&arena, root, "libcuda.so");
+}
+
+#define MOUNT(path) "{\"hostPath\": \"" path "\", \"containerPath\": \"/x\"}"
+#define SPEC(edits) "{\"cdiVersion\": \"0.6.0\", \"kind\": \"nvidia.com/gpu\", " edits "}"
+
+static void test_the_library_of_a_specification(void)
+{
+	static const char *const useless[] = {
+		"",
+		"{",
+		"[]",
+		"7",
+		SPEC("\"devices\": 1"),
+		SPEC("\"containerEdits\": []"),
+		SPEC("\"containerEdits\": {\"mounts\": {}}"),
+		SPEC("\"containerEdits\": {\"mounts\": [1, {\"hostPath\": 2}]}"),
+		SPEC("\"containerEdits\": {\"mounts\": [" MOUNT("libcuda.so.1") "]}"),
+		SPEC("\"containerEdits\": {\"mounts\": [" MOUNT("/libcuda.so.1") "]}"),
+		SPEC("\"containerEdits\": {\"mounts\": [" MOUNT("/opt/n/libcuda.sox") "]}"),
+	};
+
+	begin();
+	CHECK(!device_library_cdi(&arena, root, "libcuda.so"));
+	put("/etc/cdi/other.yaml", "mounts: /opt/y/libcuda.so.1");
+	for (size_t i = 0; i < sizeof(useless) / sizeof(useless[0]); i++)
+		CHECK(!cdi(useless[i]));
+	CHECK_STR(
+		cdi(SPEC("\"containerEdits\": {\"mounts\": [" MOUNT(
+			"/opt/n/libnvidia-ml.so.1") ", " MOUNT("/opt/n/libcuda.so.580.65.06") "]"
+											      "}")),
+		"/opt/n");
+	CHECK_STR(
+		cdi(SPEC("\"devices\": [{\"name\": \"0\", \"containerEdits\": {\"mounts\": [" MOUNT(
+			"/opt/d/libcuda.so") "]}}]")),
+		"/opt/d");
+	end();
+}
+
 static void test_what_nobody_is_given(void)
 {
 	static const struct {
@@ -287,4 +329,5 @@ static void test_what_nobody_is_given(void)
 
 TAP_MAIN(test_nvidia_in_the_order_of_addresses, test_nvidia_without_its_directory,
 	 test_a_hostile_directory_is_no_gpu, test_parts_of_a_divided_gpu, test_render_nodes,
-	 test_the_loaders_cache, test_this_machines_cache, test_what_nobody_is_given)
+	 test_the_loaders_cache, test_this_machines_cache, test_the_library_of_a_specification,
+	 test_what_nobody_is_given)
