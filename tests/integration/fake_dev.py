@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A /dev with nodes that this machine does not have, for one command.
 
-    fake_dev.py ID NAME[=REAL]... [/opt/FILE...] -- COMMAND [ARGUMENT...]
+    fake_dev.py ID NAME[=REAL]... [/FILE=TEXT | /LINK->TARGET]... -- COMMAND [ARGUMENT...]
 
 In a mount namespace of its own /dev becomes a tmpfs with the usual nodes and, at each NAME, one like the
-host's harmless node REAL (default: full); /opt becomes one with these files. The command runs as user and group ID.
+host's harmless node REAL (default: full). Directories of the root with files or links become one with just
+these. The command runs as user and group ID.
 
 Root makes nodes. Any other user mounts the host's own at those names, which therefore all are the same
 object for Landlock: a user namespace gives him the right to mount, and a second one inside his own id
@@ -55,6 +56,17 @@ def show(name, real, old):
         mount(source, target, None, MS_BIND)
 
 
+def make(text):
+    name, link, target = text.partition("->")
+    name, _, content = name.partition("=")
+    path = pathlib.Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if link:
+        path.symlink_to(target)
+    else:
+        path.write_text(content)
+
+
 def main():
     split = sys.argv.index("--")
     uid, gid, wanted = os.geteuid(), os.getegid(), int(sys.argv[1])
@@ -69,13 +81,12 @@ def main():
     os.chmod("/dev", 0o755)
     for name in USUAL:
         show(name, name, old)
-    files = [text for text in sys.argv[2:split] if text.startswith("/opt/")]
-    if files:
-        mount("tmpfs", "/opt", "tmpfs", 0)
-        os.chmod("/opt", 0o755)
+    files = [text for text in sys.argv[2:split] if text.startswith("/")]
+    for top in {"/" + text.split("/")[1] for text in files}:
+        mount("tmpfs", top, "tmpfs", 0)
+        os.chmod(top, 0o755)
     for text in files:
-        pathlib.Path(text).parent.mkdir(parents=True, exist_ok=True)
-        pathlib.Path(text).write_text("a library")
+        make(text)
     for text in sorted(set(sys.argv[2:split]) - set(files)):
         name, _, real = text.partition("=")
         show(name, real or "full", old)

@@ -240,12 +240,62 @@ def test_check_lists_them(me):
     assert len(items) == 1 and items[0]["state"] == "no" and items[0]["remedy"]
 
 
+def sysfs():
+    """Two GPUs of AMD and one of Intel."""
+    made = ["/sys/devices/virtual/kfd/kfd/topology/nodes/0/name=cpu", "/sys/class/net/secret=x"]
+    for number, vendor, driver in ((128, "0x1002", "amdgpu"), (129, "0x1002", "amdgpu"), (130, "0x8086", "i915")):
+        real = f"/sys/devices/pci0000:00/0000:{number - 125:02}:00.0"
+        made += [f"{real}/vendor={vendor}", f"{real}/drm/renderD{number}/dev=226:{number}"]
+        made += [f"{real}/driver->../../../bus/pci/drivers/{driver}"]
+        made += [f"/sys/class/drm/renderD{number}->../../devices/pci0000:00/0000:{number - 125:02}:00.0/drm/renderD{number}"]
+        made += [f"{real}/drm/renderD{number}/device->../.."]
+    return [f"dri/renderD{n}" for n in (128, 129, 130)] + ["kfd", "dri/card0"] + made
+
+
+FIND_SYS = r"""
+import os
+for top, dirs, files in os.walk("/sys"):
+    for name in files + [d for d in dirs if os.path.islink(os.path.join(top, d))]:
+        path = os.path.join(top, name)
+        print(path, "->" if os.path.islink(path) else "", os.path.realpath(path) if os.path.islink(path) else open(path).read())
+"""
+
+
+def test_what_of_sys_a_render_node_needs(me):
+    amd = "/sys/devices/pci0000:00/0000:04:00.0"
+    show = lambda *opts: fake(me, sysfs(), me.argv(opts, ["/usr/bin/python3", "-c", FIND_SYS], "namespaces")).stdout.decode()
+    got = show("--gpu", "renderD129")
+    assert f"{amd}/vendor  0x1002" in got and "/sys/devices/virtual/kfd/kfd/topology/nodes/0/name  cpu" in got
+    assert f"/sys/dev/char/226:129 -> {amd}/drm/renderD129" in got
+    assert f"/sys/class/drm/renderD129 -> {amd}/drm/renderD129" in got
+    assert f"/sys/bus/pci/devices/0000:04:00.0 -> {amd}" in got
+    assert "0000:03" not in got and "0000:05" not in got and "secret" not in got and "renderD128" not in got
+    got = show("--gpu", "2")
+    assert "0000:05:00.0/vendor  0x8086" in got and "kfd" not in got and "0000:04" not in got
+    assert show() == ""
+    done = fake(me, sysfs(), me.argv(["--gpu", "1"], ["sh", "-c", f"echo x > {amd}/vendor || echo x > {amd}/new"], "namespaces"))
+    assert done.returncode != 0 and b"ead-only" in done.stderr or b"denied" in done.stderr
+
+
+def test_what_of_sys_is_readable_without_namespaces(me):
+    script = "cat /sys/devices/pci0000:00/0000:0{3,4}:00.0/vendor /sys/class/net/secret 2>/dev/null; true"
+    run = lambda *opts: fake(me, sysfs(), me.argv(opts, ["bash", "-c", script], "landlock")).stdout
+    assert run("--gpu", "renderD129") == b"0x1002" and run("--gpu", "all") == b"0x10020x1002" and run() == b""
+
+
+def test_the_nodes_of_amd(me):
+    amd = fake(me, sysfs(), me.argv(["--gpu", "0"], ["/usr/bin/python3", "-c", LOOK, "dri/renderD128", "dri/renderD129", "kfd", "dri/card0"]))
+    assert json.loads(amd.stdout)[1:] == [["dri/renderD128", "kfd"], None]
+    intel = fake(me, sysfs(), me.argv(["--gpu", "renderD130"], ["/usr/bin/python3", "-c", LOOK, "dri/renderD130", "kfd"]))
+    assert json.loads(intel.stdout)[1:] == [["dri/renderD130"], None]
+
+
 def test_the_drivers_libraries_are_shown(me, level):
     """Where the loader does not look: the directory is shown, and a variable names it."""
     if list(pathlib.Path("/usr/lib").glob("**/libcuda.so.1")) or not os.path.isdir("/opt"):
         pytest.skip("this machine has the library, or no /opt")
     where = "/opt/somewhere/lib64"
-    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", where + "/libcuda.so.1", "/opt/other/secret"]
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", where + "/libcuda.so.1=a library", "/opt/other/secret=x"]
     script = f"echo $LD_LIBRARY_PATH; cat {where}/libcuda.so.1; cat /opt/other/secret"
     env = me.env(LD_LIBRARY_PATH=where)
     argv = lambda *opts: me.argv(opts, ["sh", "-c", script], level)
@@ -255,7 +305,7 @@ def test_the_drivers_libraries_are_shown(me, level):
     assert done.stdout == b"\n", done
     # One of the places that drivers use, without any variable.
     usual = "/opt/nvidia/lib64"
-    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", usual + "/libcuda.so.1"]
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", usual + "/libcuda.so.1=a library"]
     done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"echo $LD_LIBRARY_PATH; cat {usual}/libcuda.so.1"], level))
     assert done.stdout.decode() == f"{usual}\na library", done
 

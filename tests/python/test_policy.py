@@ -211,6 +211,19 @@ def test_gpus_are_named_in_many_ways():
     assert _flags.flags_of(doc, "/dev") == ["--gpu", "0,1", "--device", "/dev/fuse"]
 
 
+def test_devices_are_given_or_refused_with_a_reason():
+    with pycordon.Sandbox(devices=["/dev/zero"], persist=False) as box:
+        assert box.run(["head", "-c", "3", "/dev/zero"]).stdout == "\0\0\0"
+    with pytest.raises(CordonError, match="cannot give the device '/dev/tty': it is a terminal"):
+        pycordon.run("true", devices=["/dev/tty"])
+    with pytest.raises(CordonError, match="it is no device") as caught:
+        pycordon.run("true", devices=["/usr"])
+    assert "fs_read" in caught.value.hint or "fs_write" in caught.value.hint
+    with pytest.raises(CordonError, match="/dev") as caught:
+        pycordon.run("true", fs_write=["/dev/full"])
+    assert "devices" in caught.value.hint and "--" not in caught.value.hint
+
+
 def test_links_that_a_run_left_are_no_grants(tmp_path):
     """Inside a write grant a guest decides what a name means."""
     work, secret = tmp_path / "work", tmp_path / "secret"
