@@ -26,6 +26,7 @@ USER = 20001
 LEVELS = ("namespaces", "landlock")
 WHO = ("root", "user") if os.geteuid() == 0 else ("user",)
 PYTHON = shutil.which("python3")
+MORE = os.environ.get("CORDON_MORE", "").split()  # options for every run
 STARTED = time.monotonic()
 PATIENCE = 540
 
@@ -60,7 +61,7 @@ def bare(argv, who="root", seconds=120, **kw):
 
 
 def sandboxed(opts, argv, level="namespaces"):
-    return [CORDON, "run", "-q", "--isolation", level, "-r", BASE, *opts, "--", *argv]
+    return [CORDON, "run", "-q", "--isolation", level, "-r", BASE, *MORE, *opts, "--", *argv]
 
 
 def inside(argv, who="root", level="namespaces", opts=("--gpu", "all"), **kw):
