@@ -48,7 +48,7 @@ def bare(argv, who="root", seconds=120, **kw):
         home = BASE / "home"
         home.mkdir(exist_ok=True)
         os.chown(home, USER, USER)
-        kw.update(user=USER, group=USER, extra_groups=[], env={**os.environ, "HOME": str(home)})
+        kw.update(user=USER, group=USER, extra_groups=[], env={**os.environ, "HOME": str(home), "LOGNAME": "user"})
     kw.setdefault("stdin", subprocess.DEVNULL)
     try:
         return subprocess.run(
@@ -289,14 +289,19 @@ def speed():
     for name, code, rounds in (
         ("torch", "import torch; torch.zeros(1, device='cuda'); torch.cuda.synchronize()", 9),
         ("python", "pass", 15),
+        ("true", None, 30),
     ):
-        argv = [PYTHON, "-c", code]
+        argv = [PYTHON, "-c", code] if code else ["/bin/true"]
         timed(argv), timed(sandboxed(["--gpu", "all"], argv))
         outside, within = turns(lambda a=argv: timed(a), lambda a=argv: timed(sandboxed(["--gpu", "all"], a)), rounds)
         more = statistics.median(within) - statistics.median(outside)
         figures[f"start of {name}"] = {"bare": outside, "inside": within, "more_ms": more}
         say("ok", f"start of {name}", f"{statistics.median(outside):.1f} ms bare, {statistics.median(within):.1f} inside: + {more:.1f} ms "
             f"(best {min(outside):.1f} and {min(within):.1f})")
+    without, within = turns(lambda: timed(sandboxed([], ["/bin/true"])), lambda: timed(sandboxed(["--gpu", "all"], ["/bin/true"])), 30)
+    more = statistics.median(within) - statistics.median(without)
+    figures["--gpu itself"] = {"without": without, "with": within, "more_ms": more}
+    say("ok", "--gpu itself", f"{statistics.median(without):.2f} ms without, {statistics.median(within):.2f} with: + {more:.2f} ms")
     return None
 
 
