@@ -217,11 +217,24 @@ static int find_libraries(struct build *b, struct plan_gpus *g)
 	return r;
 }
 
+/*
+ * The library names its threads in /proc, which at this level is the host's and read-only, and
+ * makes a Unix socket, which is refused there; it takes either for a failure of the system.
+ */
+static int refuse_level(struct build *b)
+{
+	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		   "gpu: NVIDIA's libraries do not work at level landlock");
+	cordon_err_hint(b->err, "level namespaces is needed: 'cordon check' says what is in the "
+				"way");
+	return -CORDON_E_UNSUPPORTED;
+}
+
 static int add_nvidia(struct build *b, struct plan_gpus *g)
 {
 	static const char *const common[] = { DEVICE_NVIDIA_CONTROL, DEVICE_NVIDIA_UVM };
 	struct strlist caps = { 0 };
-	int r = 0;
+	int r = b->in->level == PLAN_LEVEL_LANDLOCK ? refuse_level(b) : 0;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(common); i++) {
 		r = access(common[i], F_OK) < 0 ? -errno : plan_add_device(b, common[i]);
@@ -261,6 +274,11 @@ static int add_chosen(struct build *b, struct plan_gpus *g)
 	if (r == 0 && g->has_amd && access(DEVICE_AMD_KFD, F_OK) == 0)
 		r = plan_add_device(b, DEVICE_AMD_KFD);
 	return r == 0 && g->n_nvidia ? add_nvidia(b, g) : r;
+}
+
+bool plan_has_nvidia(const struct build *b)
+{
+	return b->gpus && b->gpus->n_nvidia > 0;
 }
 
 int plan_collect_gpus(struct build *b)

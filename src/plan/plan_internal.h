@@ -283,6 +283,7 @@ int plan_collect_gpus(struct build *b);
 int plan_gpu_steps(struct build *b);
 int plan_gpu_rules(struct build *b);
 int plan_gpu_env(struct build *b);
+bool plan_has_nvidia(const struct build *b);
 
 /* plan_nobody.c */
 void plan_choose_nobody(struct build *b);

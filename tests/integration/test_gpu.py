@@ -75,6 +75,12 @@ def test_without_the_option_there_is_no_device(me, level):
     assert (seen, opened, cuda) == (set(), set(), None)
 
 
+def check_refused_level(me, value):
+    """NVIDIA's libraries name threads in /proc and make Unix sockets: nothing starts half-working."""
+    text = refusal(me, "--gpu", value, level="landlock")
+    assert "NVIDIA's libraries do not work at level landlock" in text and "namespaces" in text
+
+
 @pytest.mark.parametrize(
     "value, nodes, cuda",
     [
@@ -88,10 +94,13 @@ def test_without_the_option_there_is_no_device(me, level):
     ],
 )
 def test_only_the_nodes_of_the_named_gpus(me, level, value, nodes, cuda):
+    if level == "landlock" and cuda is not None:
+        return check_refused_level(me, value)
     seen, opened, visible = look(me, level, "--gpu", value)
     assert opened == nodes and visible == cuda
     # Level landlock cannot list /dev at all.
     assert seen == (nodes if level == "namespaces" else set())
+    return None
 
 
 def test_the_last_value_counts_and_a_variable_can_be_set(me):
@@ -217,10 +226,10 @@ def test_the_plan_says_it(me):
 
 def test_device_requests_only_where_they_are_given(me):
     """Landlock's right (ABI 5) is in the rules of the given nodes."""
-    done = fake(me, ALL, me.argv(["--gpu", "1", "--dry-run"], ["/bin/true"], "landlock"))
+    done = fake(me, ALL, me.argv(["--gpu", "renderD129", "--device", "/dev/fuse", "--dry-run"], ["/bin/true"], "landlock"))
     ops = json.loads(done.stdout)["steps"]
-    given = {o["path"] for o in ops if "ioctl-dev" in o.get("rights", "") and o["path"].startswith("/dev/nvidia")}
-    assert given == {"/dev/nvidia1", "/dev/nvidiactl", "/dev/nvidia-uvm"}
+    given = {o["path"] for o in ops if "ioctl-dev" in o.get("rights", "") and o["path"].startswith("/dev/")}
+    assert given - {"/dev/" + name for name in OWN} == {"/dev/dri/renderD129", "/dev/fuse"}
 
 
 
@@ -290,7 +299,7 @@ def test_the_nodes_of_amd(me):
     assert json.loads(intel.stdout)[1:] == [["dri/renderD130"], None]
 
 
-def test_the_drivers_libraries_are_shown(me, level):
+def test_the_drivers_libraries_are_shown(me):
     """Where the loader does not look: the directory is shown, and a variable names it."""
     if list(pathlib.Path("/usr/lib").glob("**/libcuda.so.1")) or not os.path.isdir("/opt"):
         pytest.skip("this machine has the library, or no /opt")
@@ -298,7 +307,7 @@ def test_the_drivers_libraries_are_shown(me, level):
     nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", where + "/libcuda.so.1=a library", "/opt/other/secret=x"]
     script = f"echo $LD_LIBRARY_PATH; cat {where}/libcuda.so.1; cat /opt/other/secret"
     env = me.env(LD_LIBRARY_PATH=where)
-    argv = lambda *opts: me.argv(opts, ["sh", "-c", script], level)
+    argv = lambda *opts: me.argv(opts, ["sh", "-c", script], "namespaces")
     done = fake(me, nodes, argv("--gpu", "0"), env=env)
     assert done.stdout.decode() == f"{where}\na library", done
     done = fake(me, nodes, argv(), env=env)
@@ -306,7 +315,7 @@ def test_the_drivers_libraries_are_shown(me, level):
     # One of the places that drivers use, without any variable.
     usual = "/opt/nvidia/lib64"
     nodes = ["nvidia0", "nvidiactl", "nvidia-uvm", usual + "/libcuda.so.1=a library"]
-    done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"echo $LD_LIBRARY_PATH; cat {usual}/libcuda.so.1"], level))
+    done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"echo $LD_LIBRARY_PATH; cat {usual}/libcuda.so.1"], "namespaces"))
     assert done.stdout.decode() == f"{usual}\na library", done
 
 
@@ -319,3 +328,42 @@ def test_a_missing_library_is_told_and_a_home_is_not_shown(me):
     env = me.env(LD_LIBRARY_PATH=str(me.home))
     done = fake(me, nodes, me.argv(["--gpu", "0"], ["sh", "-c", f"ls {me.home}; echo done"], "namespaces"), env=env)
     assert b"libcuda" not in done.stdout and b"done" in done.stdout, done
+
+
+# What an unprivileged process may write in a /proc of its own, and what it must not.
+WRITE = r"""
+import os, sys, threading
+def attempt(path, data, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC):
+    try:
+        fd = os.open(path, flags, 0o666)
+    except OSError:
+        return "refused"
+    try:
+        os.write(fd, data)
+    except OSError:
+        return "not taken"
+    finally:
+        os.close(fd)
+    return "written"
+def thread():
+    tid = threading.get_native_id()
+    print("comm", attempt(f"/proc/self/task/{tid}/comm", b"cuda00001400006"))
+    print("name", open(f"/proc/self/task/{tid}/comm").read().strip())
+t = threading.Thread(target=thread); t.start(); t.join()
+for path in ("/proc/sysrq-trigger", "/proc/sys/kernel/core_pattern", "/proc/sys/vm/drop_caches", "/proc/sys/kernel/ns_last_pid",
+             "/proc/1/oom_score_adj", "/proc/1/comm", "/proc/1/mem", "/proc/1/clear_refs", "/proc/irq/0/smp_affinity",
+             "/proc/driver/nvidia/registry", "/proc/mtrr", "/proc/keys", "/proc/timer_list", "/proc/interrupts"):
+    if os.path.exists(path):
+        print(path, attempt(path, b"1"))
+"""
+
+
+def test_threads_can_be_named_and_nothing_else_of_proc_is_written(me):
+    """NVIDIA's library needs the first; the rest is closed by the files' own modes and the mount."""
+    run = lambda *opts: fake(me, ALL, me.argv(opts, ["/usr/bin/python3", "-c", WRITE], "namespaces")).stdout.decode().splitlines()
+    given, without = run("--gpu", "0"), run()
+    assert given[:2] == ["comm written", "name cuda00001400006"], given
+    assert without[0] == "comm refused", without
+    for line in given[2:] + without[2:]:
+        assert line.endswith("refused"), line
+    assert len(given) > 6
