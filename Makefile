@@ -13,7 +13,7 @@ KERNEL_ARCH ?=
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all cross run test test-long test-user test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
+.PHONY: all cross run test test-gpu test-long test-user test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -94,6 +94,9 @@ soak: ## N runs of every kind, of the library and of the Python package (default
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
 	tools/soak-python.sh $(N)
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
+
+test-gpu: all ## on a machine with an NVIDIA GPU: torch, CUDA and hostile programs in runs with --gpu, and their speed
+	@tests/gpu/run.sh
 
 wheel: ## build the Python package: build/python/dist/pycordon-*.whl (ARCH=aarch64: build/python-aarch64/dist)
 	@tools/install-deps.sh build python $(if $(ARCH),cross)

@@ -28,6 +28,7 @@ TIERS = {
     "src/policy": 3,
     "src/probe": 3,
     "src/discover": 3,
+    "src/device": 3,
     "src/workspace/tree": 3,
     "src/workspace/store": 3,
     "src/workspace/record": 3,

@@ -28,6 +28,7 @@ LISTS = [
     ("src/policy/meson.build", "policy_sources", "*.c"),
     ("src/probe/meson.build", "probe_sources", "*.c"),
     ("src/discover/meson.build", "discover_sources", "*.c"),
+    ("src/device/meson.build", "device_sources", "*.c"),
     ("src/workspace/meson.build", "workspace_sources", "*/*.c"),
     ("src/plan/meson.build", "plan_sources", "*.c"),
     ("src/init/meson.build", "init_sources", "**/*.c"),

@@ -15,11 +15,12 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/json_write.h"
+#include "device/device.h"
 #include "format/stage.h"
 #include "launch/launch.h"
 #include "uapi/landlock.h"
 
-#define ITEMS_MAX 32
+#define ITEMS_MAX (32 + GPUS_MAX)
 #define TRIAL_MS 10000
 #define TEST_ADDRESS "192.0.2.1" /* reserved for documentation */
 
@@ -316,6 +317,55 @@ static void add_cgroup(struct cordon_check *c, struct cordon_launcher *launcher)
 			  : "init watches shares of the CPU: delegate the controller cpu as well");
 }
 
+/* Gives it to a run: what is missing for that is known to the plan only. */
+static void add_gpu(struct cordon_check *c, struct cordon_launcher *launcher, const struct gpu *gpu,
+		    const char *number)
+{
+	struct trial trial = TRIAL_INIT;
+	const char *name = arena_printf(&c->arena, "gpu %s", number);
+	const char *detail = arena_printf(&c->arena, "%s, %s%s%s", gpu->name,
+					  gpu->uuid ? gpu->uuid : "", gpu->uuid ? ", " : "",
+					  gpu->node);
+
+	run_trial(launcher, cordon_level_name(c->level), "gpu", number, &trial);
+	if (!name || !detail)
+		name = detail = "out of memory";
+	if (trial.worked)
+		add(c, name, "yes", detail, NULL);
+	else
+		add(c, name, "no", error_text(c, &trial.error), hint_text(c, &trial.error));
+}
+
+/* Those whose node is there are counted as --gpu counts. */
+static void add_gpus(struct cordon_check *c, struct cordon_launcher *launcher)
+{
+	struct gpu_list gpus = { 0 };
+	size_t number = 0;
+
+	if (gpu_find_all(&c->arena, "", &gpus) < 0)
+		return;
+	for (size_t i = 0; i < gpus.n && c->level; i++) {
+		const char *text;
+
+		if (!gpus.v[i].is_there)
+			continue;
+		text = arena_printf(&c->arena, "%zu", number++);
+		if (text)
+			add_gpu(c, launcher, &gpus.v[i], text);
+	}
+	if (number > 0)
+		return;
+	if (!c->level)
+		add(c, "gpu", "no", "no level works here, see the other lines", NULL);
+	else if (gpus.n > 0)
+		add(c, "gpu", "no", "a driver has found a GPU, but there is no node of it in /dev",
+		    "as root: nvidia-modprobe -u -c 0; in a container: start it with its GPUs");
+	else
+		add(c, "gpu", "no", "no driver of a GPU is loaded",
+		    "only if there is one: load its driver (nvidia, amdgpu, i915, xe), or start "
+		    "the container with its GPUs");
+}
+
 /* What the receipt of a run at the best level calls missing, by the same names. */
 static void add_gaps(struct cordon_check *c)
 {
@@ -387,6 +437,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 	add_workspace(c, launcher, c->level);
 	add_idmap(c, &namespaces);
 	add_cgroup(c, launcher);
+	add_gpus(c, launcher);
 	add_gaps(c);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),

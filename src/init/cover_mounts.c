@@ -37,10 +37,11 @@ static int is_below(const char *dir, const char *path)
 	return !*dir && (!*path || *path == '/');
 }
 
-/* The sandbox's own instances. */
+/* The sandbox's own instances, and what of a GPU's the plan puts into /sys, which is otherwise
+ * missing and cannot be granted. */
 static int is_own(const char *path)
 {
-	return is_below("/proc", path) || is_below("/dev/pts", path);
+	return is_below("/proc", path) || is_below("/dev/pts", path) || is_below("/sys", path);
 }
 
 static long cover(struct init *in, const char *path)

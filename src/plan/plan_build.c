@@ -219,6 +219,8 @@ static int build_namespaces(struct build *b)
 {
 	int r = plan_private_steps(b);
 
+	if (r == 0)
+		r = plan_device_steps(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
 	if (r == 0)
@@ -247,6 +249,8 @@ static int build_landlock(struct build *b)
 		r = plan_check_mounts(b);
 	if (r == 0)
 		r = plan_layout_rules(b);
+	if (r == 0)
+		r = plan_device_rules(b);
 	if (r == 0 && b->is_commands)
 		r = plan_command_rules(b);
 	if (r == 0 && !b->in->is_self)
@@ -268,6 +272,8 @@ static int build(struct build *b)
 		r = plan_find_home(b);
 	if (r == 0)
 		r = plan_collect_grants(b);
+	if (r == 0)
+		r = plan_collect_devices(b);
 	if (r == 0 && b->in->level == PLAN_LEVEL_LANDLOCK)
 		r = plan_system_rules(b);
 	if (r == 0)

@@ -227,6 +227,8 @@ static int set_own(struct build *b)
 		r = path ? plan_env_set(b, "CORDON_WORKSPACE", path) : plan_nomem(b);
 	}
 	if (r == 0)
+		r = plan_gpu_env(b);
+	if (r == 0)
 		r = plan_proxy_env(b);
 	return r;
 }

@@ -176,6 +176,10 @@ static int check_object(struct build *b, const struct grant *g)
 {
 	struct statfs fs;
 
+	if (path_is_within("/dev", g->real) && plan_is_kernel_place(g->real))
+		return refuse(b, g, "the sandbox has its own /dev",
+			      "devices are given one at a time, with --device PATH, and GPUs with "
+			      "--gpu");
 	if (plan_is_kernel_place(g->real))
 		return refuse(b, g, "the sandbox has its own /proc and /dev, and no /sys", NULL);
 	if (g->write && strcmp(g->real, "/") == 0)

@@ -10,6 +10,7 @@
  *	plan_private.c	/tmp and home that are kept between runs
  *	plan_search.c	the command's PATH, and credentials beside the programs in it
  *	plan_commands.c	the allow-list of programs
+ *	plan_device.c	devices of the host, and for GPUs plan_gpu.c
  *	plan_deny.c	fs.deny -> marks, or at level landlock a finer set of grants
  *	plan_protect*.c	protected names -> marks
  *	plan_view.c	the system part of the view -> steps
@@ -73,6 +74,12 @@ struct grant {
 	ino_t ino;
 };
 
+/* A device of the host that the run may open. */
+struct plan_device {
+	const char *path; /* real */
+	struct stat st;
+};
+
 /* What is enforced at one path inside the view. The order is the precedence at equal paths. */
 enum mark_kind {
 	MARK_PIN,	/* cannot be renamed */
@@ -127,6 +134,9 @@ struct build {
 	size_t n_links, cap_links;
 	struct mark *marks;
 	size_t n_marks, cap_marks;
+	struct plan_device *devices;
+	size_t n_devices, cap_devices;
+	struct plan_gpus *gpus; /* plan_gpu.c; NULL = none are asked for */
 	struct step *steps;
 	size_t n_steps, cap_steps;
 	size_t n_common_steps; /* of the system part of the view */
@@ -259,6 +269,21 @@ int plan_choose_filter(const struct build *b);
 /* Rules for a tree of which only what is no directory of programs may be read: as steps of
  * @step_type, PLAN_OP_RULE (by host path) or PLAN_OP_PIN (inside the view). */
 int plan_split_tree(struct build *b, const char *tree, unsigned step_type);
+
+/* plan_device.c */
+int plan_collect_devices(struct build *b);
+int plan_add_device(struct build *b, const char *typed);
+/* Can all users open them? */
+bool plan_devices_are_open(const struct build *b);
+int plan_device_steps(struct build *b);
+int plan_device_rules(struct build *b);
+
+/* plan_gpu.c */
+int plan_collect_gpus(struct build *b);
+int plan_gpu_steps(struct build *b);
+int plan_gpu_rules(struct build *b);
+int plan_gpu_env(struct build *b);
+bool plan_has_nvidia(const struct build *b);
 
 /* plan_nobody.c */
 void plan_choose_nobody(struct build *b);

@@ -84,7 +84,7 @@ void plan_choose_nobody(struct build *b)
 	b->is_nobody = false;
 	if (!b->in->may_be_nobody || !b->is_root || b->policy->user || b->in->is_self ||
 	    b->in->private_dir || b->in->code || b->in->workspace ||
-	    b->in->level != PLAN_LEVEL_LANDLOCK)
+	    b->in->level != PLAN_LEVEL_LANDLOCK || !plan_devices_are_open(b))
 		return;
 	if (program &&
 	    (!is_path_open(program) || stat(program, &st) < 0 || !is_open_to(&st, S_IXOTH)))

@@ -342,8 +342,12 @@ static int add_proc(struct build *b)
 	if (!step)
 		return plan_nomem(b);
 	step->op.mode = 0555;
-	/* Writing: /proc/self/oom_score_adj, comm and the like; procfs itself decides. */
-	step->op.access = plan_rights(b, RIGHTS_READ | LL_FS_WRITE_FILE, true);
+	/* Writing: /proc/self/oom_score_adj, comm and the like; procfs itself decides. NVIDIA's
+	 * library opens comm of its threads with O_TRUNC, which changes nothing in procfs, and
+	 * gives up if that is refused. */
+	step->op.access = plan_rights(
+		b, RIGHTS_READ | LL_FS_WRITE_FILE | (plan_has_nvidia(b) ? LL_FS_TRUNCATE : 0),
+		true);
 	return 0;
 }
 

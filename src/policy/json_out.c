@@ -18,7 +18,7 @@ int policy_is_set(const struct cordon_policy *policy, const struct policy_key *k
 		return policy->commands_set;
 	if (policy_type_is_list(key->type))
 		return ((const struct strlist *)at)->n > 0;
-	if (key->type == POLICY_TYPE_PATH || key->type == POLICY_TYPE_USER)
+	if (policy_type_is_string(key->type))
 		return *(const char *const *)at != NULL;
 	if (key->type == POLICY_TYPE_BOOL || key->type == POLICY_TYPE_PROTECT ||
 	    key->type == POLICY_TYPE_LEVEL)
@@ -89,6 +89,7 @@ void policy_write_value(struct json_writer *w, const struct cordon_policy *polic
 		break;
 	case POLICY_TYPE_PATH:
 	case POLICY_TYPE_USER:
+	case POLICY_TYPE_GPU:
 		json_string(w, name, *(const char *const *)at);
 		break;
 	case POLICY_TYPE_COUNT:

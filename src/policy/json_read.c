@@ -184,6 +184,7 @@ static int read_value(struct reader *rd, const struct policy_key *key,
 	case POLICY_TYPE_PATH:
 	case POLICY_TYPE_LEVEL:
 	case POLICY_TYPE_USER:
+	case POLICY_TYPE_GPU:
 	case POLICY_TYPE_MAX:
 		break;
 	}

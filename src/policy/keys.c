@@ -119,6 +119,27 @@ const struct policy_key policy_keys[] = {
 		       "executed.",
 	},
 	{
+		.name = "gpu",
+		.type = POLICY_TYPE_GPU,
+		.offset = AT(gpu),
+		.flag = "gpu",
+		.arg = "all|N,...|UUID",
+		.default_text = "none",
+		.doc = "GPUs that can be used: all, none, or numbers, UUIDs and names of render "
+		       "nodes "
+		       "(0,1 or renderD128).",
+	},
+	{
+		.name = "devices",
+		.type = POLICY_TYPE_PATHS,
+		.offset = AT(devices),
+		.flag = "device",
+		.arg = "PATH",
+		.default_text = "null, zero, full, random, urandom and terminals of its own",
+		.doc = "Character devices of the host that can be opened (/dev/fuse, "
+		       "/dev/dri/renderD128).",
+	},
+	{
 		.name = "net.allow",
 		.type = POLICY_TYPE_NET_RULES,
 		.offset = AT(net_allow),
@@ -383,6 +404,11 @@ int policy_key_is_group(const char *name)
 		if (strncmp(policy_keys[i].name, name, len) == 0 && policy_keys[i].name[len] == '.')
 			return 1;
 	return 0;
+}
+
+int policy_type_is_string(enum policy_type type)
+{
+	return type == POLICY_TYPE_PATH || type == POLICY_TYPE_USER || type == POLICY_TYPE_GPU;
 }
 
 int policy_type_is_list(enum policy_type type)

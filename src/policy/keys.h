@@ -27,6 +27,7 @@ enum policy_type {
 	POLICY_TYPE_LAYERS,	/* list of layer names */
 	POLICY_TYPE_LIMITS,	/* list of names of limits */
 	POLICY_TYPE_USER,	/* UID[:GID] */
+	POLICY_TYPE_GPU,	/* all, none, or a list of numbers and names in one string */
 	POLICY_TYPE_MAX
 };
 
@@ -58,6 +59,9 @@ int policy_key_is_group(const char *name);
 
 /* Is the value a list (or object) that settings add to? */
 int policy_type_is_list(enum policy_type type);
+
+/* Is the value one string? */
+int policy_type_is_string(enum policy_type type);
 
 /* Names of enum cordon_level. */
 extern const char *const policy_protect_names[]; /* by enum policy_protect */

@@ -70,7 +70,7 @@ static int add_all(struct cordon_policy *dst, const struct cordon_policy *src,
 
 		if (policy_type_is_list(key->type)) {
 			r = add_list(dst, key, at, err);
-		} else if (key->type == POLICY_TYPE_PATH || key->type == POLICY_TYPE_USER) {
+		} else if (policy_type_is_string(key->type)) {
 			const char *text = *(const char *const *)at;
 
 			if (text)

@@ -45,6 +45,9 @@ struct cordon_policy {
 	struct strlist commands; /* program names or paths; meaningful if commands_set */
 	int commands_set;	 /* an empty list allows only the command itself */
 
+	const char *gpu;	/* "all", "none" or names with commas between them; NULL unset */
+	struct strlist devices; /* paths of character devices */
+
 	struct strlist net_allow, net_deny; /* rules as net_rule_format() writes them */
 	struct strlist net_publish;	    /* as net_publish_format() writes them */
 	int64_t net_max_bytes;

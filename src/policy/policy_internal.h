@@ -54,6 +54,10 @@ int policy_put_net_rule(struct cordon_policy *policy, const struct policy_key *k
 int policy_put_publish(struct cordon_policy *policy, const struct policy_key *key, const char *text,
 		       struct cordon_error *err) CHECK_RESULT;
 
+/* gpu.c: the value of the key "gpu". */
+int policy_put_gpu(struct cordon_policy *policy, const struct policy_key *key, const char *text,
+		   struct cordon_error *err) CHECK_RESULT;
+
 /* "unknown key '...'" with a suggestion. */
 int policy_unknown_key(const char *name, struct cordon_error *err);
 

@@ -104,7 +104,7 @@ static char *value_text(const struct cordon_policy *policy, const struct policy_
 	char *text;
 	size_t len;
 
-	if (key->type == POLICY_TYPE_PATH || key->type == POLICY_TYPE_USER)
+	if (policy_type_is_string(key->type))
 		return strdup(
 			*(const char *const *)(const void *)((const char *)policy + key->offset));
 	json_writer_init(&w, &out, 0);

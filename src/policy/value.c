@@ -450,6 +450,8 @@ int policy_put(struct cordon_policy *policy, const struct policy_key *key, const
 		return policy_put_publish(policy, key, text, err);
 	case POLICY_TYPE_USER:
 		return put_user(policy, key, text, err);
+	case POLICY_TYPE_GPU:
+		return policy_put_gpu(policy, key, text, err);
 	case POLICY_TYPE_MAX:
 		break;
 	}

@@ -70,6 +70,9 @@ MEANING = [
     (["--protect", "on"], {"fs": {"protect": True}}),
     (["--commands", "sh,ls"], {"commands": ["sh", "ls"]}),
     (["--commands=sh", "--commands", "ls"], {"commands": ["sh", "ls"]}),
+    (["--gpu", "0", "--gpu=0,1"], {"gpu": "0,1"}),
+    (["--gpu", "all"], {"gpu": "all"}),
+    (["--device", "/dev/fuse", "--device=/dev/kvm"], {"devices": ["/dev/fuse", "/dev/kvm"]}),
     (["-C", "sub"], {"cwd": "sub"}),
     (["--cwd=sub", "-Cother"], {"cwd": "other"}),
     (["-e", "TOKEN"], {"env": {"pass": ["TOKEN"]}}),
@@ -475,7 +478,7 @@ def test_help_fits_a_screen(me, verb):
     assert (done.returncode, done.err) == (0, "")
     lines = done.out.splitlines()
     assert lines[0].startswith(f"Usage: cordon {verb}")
-    assert len(lines) <= 54 and max(map(len, lines)) <= 79
+    assert len(lines) <= 56 and max(map(len, lines)) <= 79
     assert done.out == cli(me, *verb.split(), "-h").out
     if verb != "help":
         assert done.out == cli(me, "help", *verb.split()).out

@@ -23,6 +23,8 @@ VALUES = {
     "env.pass": ["EDITOR", "GIT_*"],
     "env.set": {"A": "b c"},
     "commands": ["sh", "ls"],
+    "gpu": [0, "GPU-12ab"],
+    "devices": ["/dev/fuse"],
     "net.allow": ["example.com", "*.example.org:443"],
     "net.deny": ["bad.example.com"],
     "net.publish": [8080, "9000:80"],
@@ -164,13 +166,14 @@ def test_merging():
 
 BASE = dict(
     fs_read=["/usr/share"], fs_write=["/srv"], net_allow=["x.org:80,443"], limits_memory="64M", limits_procs=9,
-    limits_wall=10, commands=["sh", "ls"], isolation="namespaces",
+    limits_wall=10, commands=["sh", "ls"], isolation="namespaces", gpu="0,1", devices=["/dev/fuse"],
 )  # fmt: skip
 TIGHTER = [
     {"fs_read": ["/usr/share/doc"]}, {"fs_read": ["/srv"]}, {"fs_read": []}, {"fs_write": []},
     {"net_allow": ["x.org:443"]}, {"net_allow": []}, {"limits_memory": "32M"}, {"limits_procs": 9}, {"limits_wall": 10},
     {"commands": ["ls"]}, {"fs_deny": ["/srv/x"]}, {"require": ["pid"]}, {"limits_cpu": 1},
     {"limits_open_files": 4000}, {"isolation": "namespaces"}, {"fs_protect": True}, {"fs_protect": "on"}, {"limits_output": 10},
+    {"gpu": "1"}, {"gpu": [1, 0]}, {"gpu": "none"}, {"devices": []}, {"devices": ["/dev/fuse"]},
 ]  # fmt: skip
 LOOSER = [
     {"fs_read": ["/etc"]}, {"fs_read": ["/usr/share2"]}, {"fs_read": ["/srv/x"]},
@@ -180,6 +183,7 @@ LOOSER = [
     {"limits_wall": "11s"}, {"limits_wall": math.inf}, {"commands": ["cat"]}, {"isolation": "landlock"},
     {"isolation": "auto"}, {"fs_protect": False}, {"fs_protect": "existing"}, {"net_publish": [80]}, {"env_pass": ["SECRET"]},
     {"best_effort": ["disk"]}, {"user": "5"}, {"fs_workspace": "/srv"},
+    {"gpu": "all"}, {"gpu": 2}, {"devices": ["/dev/kvm"]},
 ]  # fmt: skip
 
 
@@ -195,6 +199,29 @@ def test_loosening_is_refused(settings):
     with pytest.raises(PolicyError, match="more than its sandbox"):
         pycordon.Sandbox(Policy(**BASE))._engine.policies.for_run(args)
     pycordon.Sandbox(Policy(**BASE), allow_overrides=True)._engine.policies.for_run(args)
+
+
+def test_gpus_are_named_in_many_ways():
+    for value, text in ((0, "0"), ("all", "all"), ([0, 1], "0,1"), (["GPU-ab"], "GPU-ab"), ([], "none")):
+        assert Policy(gpu=value).effective()["gpu"] == text
+    for value in (True, 1.5, {"0": 1}, b"0", [None], "-1", "first"):
+        with pytest.raises(PolicyError, match="gpu"):
+            Policy(gpu=value)
+    doc = Policy(gpu=[0, 1], devices=["fuse"]).effective()
+    assert _flags.flags_of(doc, "/dev") == ["--gpu", "0,1", "--device", "/dev/fuse"]
+
+
+def test_devices_are_given_or_refused_with_a_reason():
+    with pycordon.Sandbox(devices=["/dev/zero"], persist=False) as box:
+        assert box.run(["head", "-c", "3", "/dev/zero"]).stdout == "\0\0\0"
+    with pytest.raises(CordonError, match="cannot give the device '/dev/tty': it is a terminal"):
+        pycordon.run("true", devices=["/dev/tty"])
+    with pytest.raises(CordonError, match="it is no device") as caught:
+        pycordon.run("true", devices=["/usr"])
+    assert "fs_read" in caught.value.hint or "fs_write" in caught.value.hint
+    with pytest.raises(CordonError, match="/dev") as caught:
+        pycordon.run("true", fs_write=["/dev/full"])
+    assert "devices" in caught.value.hint and "--" not in caught.value.hint
 
 
 def test_links_that_a_run_left_are_no_grants(tmp_path):

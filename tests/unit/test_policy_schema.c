@@ -181,6 +181,12 @@ static void write_key(struct json_writer *w, const struct policy_key *key, const
 		open_item(w, key, name, "string");
 		json_string(w, "pattern", "^0*[1-9][0-9]*(:0*[1-9][0-9]*)?$");
 		break;
+	case POLICY_TYPE_GPU:
+		open_item(w, key, name, "string");
+		json_string(w, "pattern",
+			    "^(all|none|([0-9]{1,2}|GPU-[0-9A-Fa-f-]+|renderD[0-9]{1,4})"
+			    "(,([0-9]{1,2}|GPU-[0-9A-Fa-f-]+|renderD[0-9]{1,4}))*)$");
+		break;
 	case POLICY_TYPE_MAX:
 		return;
 	}

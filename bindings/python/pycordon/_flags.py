@@ -17,11 +17,13 @@ _REPEATED = {
     "net.deny": "--net-deny",
     "net.publish": "--publish",
     "env.pass": "--env",
+    "devices": "--device",
 }
 #: Key -> flag that takes one value.
 _SINGLE = {
     "fs.workspace": "--workspace",
     "cwd": "--cwd",
+    "gpu": "--gpu",
     "net.max": "--net-max",
     "limits.wall": "--timeout",
     "limits.grace": "--grace",
@@ -38,7 +40,7 @@ _SINGLE = {
 }
 #: Key -> flag that takes a list with commas.
 _JOINED = {"commands": "--commands", "require": "--require", "best_effort": "--best-effort"}
-_PATHS = ("fs.read", "fs.write", "fs.deny", "fs.workspace")
+_PATHS = ("fs.read", "fs.write", "fs.deny", "fs.workspace", "devices")
 KEYS = (*_REPEATED, *_SINGLE, *_JOINED, "env.set", "fs.protect", "limits.output_end")
 
 

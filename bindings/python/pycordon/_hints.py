@@ -32,6 +32,8 @@ FLAGS: Dict[str, Tuple[str, str]] = {
     "--publish": ("net.publish", "list"),
     "--env": ("env.pass", "list"),
     "--commands": ("commands", "list"),
+    "--gpu": ("gpu", "text"),
+    "--device": ("devices", "list"),
     "--timeout": ("limits.wall", "number"),
     "--grace": ("limits.grace", "text"),
     "--memory": ("limits.memory", "mib"),

@@ -84,11 +84,13 @@ ARGUMENTS = {
 
 
 def type_of(key: str) -> str:
-    """ "list", "map", "bool", "protect", "duration", "size", "count", "share" or "text"."""
+    """ "list", "map", "bool", "protect", "duration", "size", "count", "share", "gpu" or "text"."""
     part = schema_keys()[key]
     kind = part.get("type")
     if key == "fs.protect":
         return "protect"
+    if key == "gpu":
+        return "gpu"
     if key == "preset" or kind == "array":
         return "list"
     if kind == "object":
@@ -228,6 +230,15 @@ def _protect(name: str, value: Any) -> Union[bool, str]:
     return value if value == "existing" else value == "on"
 
 
+def _gpu(name: str, value: Any) -> str:
+    """Numbers and names in one string, as the policy has them."""
+    entries = [value] if isinstance(value, (str, int)) and not isinstance(value, bool) else value
+    if isinstance(entries, (bytes, bytearray, memoryview, Mapping)) or not hasattr(entries, "__iter__"):
+        raise PolicyError(f"{name}: 'all', a number or a list of them is needed, not {type(value).__name__}")
+    texts = [str(e) if isinstance(e, int) and not isinstance(e, bool) else _text(name, e) for e in entries]
+    return ",".join(texts) if texts else "none"
+
+
 _CONVERTERS: Dict[str, Callable[[str, Any], Any]] = {
     "list": _list,
     "map": _map,
@@ -238,6 +249,7 @@ _CONVERTERS: Dict[str, Callable[[str, Any], Any]] = {
     "count": _whole,
     "share": _number,
     "text": _text,
+    "gpu": _gpu,
 }
 
 

@@ -17,7 +17,7 @@ from ._errors import PolicyError
 from ._policy import Policy, from_document, stated
 
 #: What a run's setting replaces; the other lists add up.
-_REPLACING = ("fs.read", "fs.write", "commands", "net.allow", "net.publish", "env.pass")
+_REPLACING = ("fs.read", "fs.write", "commands", "net.allow", "net.publish", "env.pass", "devices")
 _ADDING = ("fs.deny", "net.deny", "require")
 _LEVELS = {"landlock": 1, "auto": 2, "namespaces": 3}  # auto: the best that the machine can do
 
@@ -97,12 +97,22 @@ def _switch(key: str, base: Mapping[str, Any], new: Any) -> Optional[str]:
     return None if fine else f"{key.replace('.', '_')} cannot be {new!r} here"
 
 
+def _gpus(base: str, new: str) -> Optional[str]:
+    had = base.split(",")
+    wrong = [one for one in new.split(",") if one not in ("none", *had)]
+    if not wrong or base == "all":
+        return None
+    return f"gpu: '{wrong[0]}' is not given by the sandbox"
+
+
 def _one(
     key: str, base: Mapping[str, Any], new: Any, complete: bool, base_dir: str
 ) -> Optional[str]:
     if key in ("fs.read", "fs.write"):
         return _paths(key, base, new, base_dir)
-    if key in ("net.allow", "net.publish", "env.pass", "best_effort"):
+    if key == "gpu":
+        return _gpus(base.get(key) or "none", new)
+    if key in ("net.allow", "net.publish", "env.pass", "best_effort", "devices"):
         return _subset(key, base.get(key, ()), new)
     if key == "commands":
         return _subset(key, base[key], new) if key in base else None
@@ -139,7 +149,7 @@ def loosened(
     if complete:
         for key, value in had.items():
             closed = _keys.type_of(key) in ("list", "map") and key not in (*_ADDING, "commands")
-            if key not in new and not closed and key not in ("cwd", "fs.workspace", "env.set"):
+            if key not in new and not closed and key not in ("cwd", "fs.workspace", "env.set", "gpu"):
                 return f"{key.replace('.', '_')} is not stated"
     return None
 

@@ -50,6 +50,8 @@ class RunSettings(TypedDict, total=False):
     env_pass: Optional[_Words]
     env_set: Optional[Mapping[str, str]]
     commands: Optional[_Words]
+    gpu: Optional[Union[str, int, Sequence[Union[str, int]]]]
+    devices: Optional[_Paths]
     limits_wall: Optional[_Duration]
     limits_grace: Optional[_Duration]
     limits_memory: Optional[_Size]
