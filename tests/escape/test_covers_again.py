@@ -108,6 +108,9 @@ DAILY = {
     "switch --track": [["switch", "-q", "-c", "topic", "--track", "main"]],
     "branch -m": [["switch", "-q", "-c", "a", "--track", "main"], ["branch", "-m", "b"]],
     "pull.rebase": [["config", "pull.rebase", "true"], ["config", "--unset", "pull.rebase"]],
+    "push.default": [["config", "push.default", "current"], ["config", "push.autoSetupRemote", "true"]],
+    "init.defaultBranch": [["config", "init.defaultBranch", "trunk"]],
+    "lists": [["config", "branch.sort", "-committerdate"], ["config", "status.showUntrackedFiles", "no"]],
 }  # fmt: skip
 
 
@@ -219,7 +222,7 @@ def ended(run, *words):
         assert word.encode() in err, err
 
 
-@pytest.mark.parametrize("key", ["core.hooksPath", "core.fsmonitor", "include.path", "alias.x"])
+@pytest.mark.parametrize("key", ["core.hooksPath", "core.fsmonitor", "include.path", "alias.x", "push.default"])
 def test_a_setting_that_git_obeys_ends_the_run(me, repo, key):
     run = start(me, GUEST)
     git(me, "config", key, "x")
