@@ -337,6 +337,46 @@ int reserve_names(struct cordon_launcher *l, struct locks *locks, const struct p
 	return r < 0 ? r : make_placeholders(plan, ret, err);
 }
 
+static struct reserved_name *find(const struct reserved *reserved, const struct plan_reserved *name)
+{
+	for (size_t i = 0; i < reserved->n; i++)
+		if (reserved->v[i].dir_fd == name->dir_fd &&
+		    strcmp(reserved->v[i].name, name->name) == 0)
+			return &reserved->v[i];
+	return NULL;
+}
+
+static int add(struct reserved *reserved, struct locks *locks, const struct plan_reserved *name,
+	       struct reserved_name **ret)
+{
+	struct reserved_name new = { .dir_fd = name->dir_fd,
+				     .text = name->text,
+				     .is_dir = name->is_dir },
+			     *v;
+	int r;
+
+	if (strlen(name->name) >= sizeof(new.name))
+		return -ENAMETOOLONG;
+	memcpy(new.name, name->name, strlen(name->name) + 1);
+	r = locks_take(locks, new.dir_fd, &new.lock);
+	v = r < 0 ? NULL : realloc(reserved->v, (reserved->n + 1) * sizeof(*v));
+	if (!v)
+		return r < 0 ? r : -ENOMEM;
+	reserved->v = v;
+	v[reserved->n] = new;
+	*ret = &v[reserved->n++];
+	return 0;
+}
+
+int reserve_more(struct reserved *reserved, struct locks *locks, const struct plan_reserved *name)
+{
+	struct reserved_name *found = find(reserved, name);
+	struct made made = { NULL, -1 };
+	int r = found ? 0 : add(reserved, locks, name, &found);
+
+	return r < 0 ? r : reserve(found, &made);
+}
+
 /* The names from @first to before @end, which are those of one directory. */
 static void clear_dir(struct reserved_name *names, size_t first, size_t end)
 {
