@@ -129,6 +129,14 @@ static bool has_mark(const struct reserved_name *name, struct made *made)
 	return made->sticky_fd == name->dir_fd;
 }
 
+/* An empty file that has its mark. */
+static void open_to_host(const struct reserved_name *name)
+{
+	int r = fchmodat(name->dir_fd, name->name, PLACEHOLDER_EMPTY_MODE, 0);
+
+	(void)r; /* then it is for nobody to write to */
+}
+
 /* Reserves the name, possibly together with other runs. */
 static int reserve(struct reserved_name *name, struct made *made)
 {
@@ -145,6 +153,8 @@ static int reserve(struct reserved_name *name, struct made *made)
 			unlinkat(name->dir_fd, name->name, name->is_dir ? AT_REMOVEDIR : 0);
 			return r;
 		}
+		if (r == 0 && name->text && !*name->text)
+			open_to_host(name);
 		name->is_made = r == 0;
 		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name));
 		if (name->is_held)
