@@ -33,6 +33,9 @@ static const char *aside_reason(const char *what)
 		return "': what the command left in it could not be checked";
 	if (strcmp(what, "replaced config") == 0)
 		return "': it was replaced during the run, and the old one is back";
+	if (strcmp(what, "replaced name") == 0)
+		return "': it came during the run, when the command could change it, and would run "
+		       "by itself later";
 	if (strcmp(what, "protected name") == 0)
 		return "': it is new and would run by itself later";
 	return "': it could make git run something";

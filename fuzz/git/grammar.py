@@ -23,7 +23,7 @@ from states import SHA, StateWays
 from world import HOMES, HOOKS, KINDS, Spec, World
 
 Recipe = Dict[str, Any]
-MARK = (86400, 271828182)  # of a placeholder: src/format/placeholder_mark.h
+MARK = (315705600, 271828182)  # of a placeholder: src/format/placeholder_mark.h
 ASIDE = ".held-by-cordon"
 
 
@@ -330,7 +330,7 @@ class Ways(StateWays):
             [["remove", f"{git}/{at}"], ["fifo", f"{git}/{at}"]],
             [["remove", f"{git}/{at}"], ["socket", f"{git}/{at}"]],
             [["chmod", f"{git}/{at}", self.rng.choice([0, 0o111, 0o6755])]],
-            [["utime", f"{git}/{at}", self.rng.choice([0, 1, 86400, 2**33]), 271828182]],
+            [["utime", f"{git}/{at}", self.rng.choice([0, 1, 315705600, 2**33]), 271828182]],
             [["many", f"{git}/refs/heads/m", "b", 300]],
             [["deep", f"{git}/refs/heads", "d" * 200, self.rng.choice([3, 70]), [["link", "/nowhere", "l"]]]],
         ]

@@ -46,6 +46,8 @@ enum control_order_type {
 	CONTROL_COVER,	 /* fds: plan memfd, pidfd of the run's init; this process only covers names
 			  */
 	CONTROL_GO,	 /* start the command (CONTROL_WAIT) */
+	CONTROL_RENEWED, /* the name of the plan's step `arg` has the mount `count` for a cover now
+			  */
 	CONTROL_GO_ON,	 /* all names are covered again */
 	CONTROL_UNCOVERABLE, /* the name of the plan's step `arg` is not: end the tree and report */
 	/* Sessions (PLAN_SESSION). `count` is the number that the supervisor gave the command. */
@@ -105,7 +107,9 @@ enum control_report_type {
 	CONTROL_TERMINAL,   /* fd: the master of the command's terminal (PLAN_TERMINAL) */
 	CONTROL_UNCOVERED,  /* a name has lost its cover; the tree is stopped until CONTROL_GO_ON */
 	/* From the process that got CONTROL_COVER: */
-	CONTROL_COVERED, /* fd: what the name of step `uncovered` stands for now, for reading */
+	/* fd: what the name of step `uncovered` stands for now, for reading; none with `sys_errno`
+	 * (why it cannot stay), or if that is a placeholder */
+	CONTROL_COVERED,
 	CONTROL_LOOKED,	 /* that was all; `sys_errno`: step `uncovered` could not be covered */
 	CONTROL_ASKED,	 /* struct control_asked, before the report that it belongs to */
 	CONTROL_BARE,	 /* the tree is gone, and the name of step `uncovered` has no cover */
@@ -147,7 +151,7 @@ struct control_report {
 	uint32_t hits;
 	uint32_t on_order;  /* init ended it on the supervisor's order */
 	uint32_t uncovered; /* the plan's step (as `op`) whose name lost its cover, 0 = unknown */
-	uint32_t pad;
+	uint32_t mount;	    /* CONTROL_COVERED: the id of its cover, 0 = not known */
 	uint64_t stamps_ns[STAGE_MAX]; /* CLOCK_MONOTONIC at the end of each stage */
 	uint64_t command_ended_ns;
 	uint64_t ended_ns;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The placeholder of a reserved name. Another run, or the next one after a crash, must tell it from
- * a user's file: it is a socket without a listener or a tiny read-only file with a modification
- * time that no clock shows, or an empty directory with the sticky bit. A directory has its mark
- * from the moment in which it is made: another run that plans then must not reserve names in it.
+ * a user's file: it is a socket without a listener, an empty file or a tiny read-only one with a
+ * modification time that no clock shows, or an empty directory with the sticky bit. A directory has
+ * its mark from the moment in which it is made: another run that plans then must not reserve names
+ * in it.
  *
- * A socket for a file, since nothing blocks on opening one, and git and tar pass over it without a
- * word. A directory where programs expect one: the host can use it at once. From then on it is no
- * placeholder any more.
+ * A socket for a file, since nothing blocks on opening one, and git passes over it without a word.
+ * Where there is no git, an empty file: programs that copy or pack the directory stop at a socket,
+ * and the host can write to it at once. A directory where programs expect one: the host can use it
+ * at once. From then on it is no placeholder any more.
  */
 #ifndef FORMAT_PLACEHOLDER_H
 #define FORMAT_PLACEHOLDER_H
@@ -62,6 +64,9 @@ static inline bool is_placeholder(int dir_fd, const char *name, const struct sta
 		return false;
 	if (S_ISREG(st->st_mode) && (st->st_size > PLACEHOLDER_BYTES_MAX || st->st_nlink > 1))
 		return false;
+	/* What the host has written to is its own. */
+	if (S_ISREG(st->st_mode) && st->st_size == 0)
+		return true;
 	return (S_ISREG(st->st_mode) || S_ISSOCK(st->st_mode)) && (st->st_mode & 0222) == 0;
 }
 

@@ -186,6 +186,8 @@ enum kind {
 	KIND_REMOTE, /* the name of a remote, or "." */
 	KIND_REF,
 	KIND_TAGS,	/* --tags or --no-tags */
+	KIND_SORT,	/* what lists are sorted by */
+	KIND_PUSH,	/* what a bare `git push` pushes: nothing but the branch, under its name */
 	KIND_WORK_TREE, /* for the caller to look at */
 };
 
@@ -211,25 +213,62 @@ static const struct rule loose[] = {
 	{ "branch", true, "github-pr-owner-number", KIND_TEXT },
 	{ "branch", true, "github-pr-base-branch", KIND_TEXT },
 	{ "branch", true, "gh-merge-base", KIND_TEXT },
+	{ "branch", false, "autosetupmerge", KIND_WORD },
+	{ "branch", false, "autosetuprebase", KIND_WORD },
+	{ "branch", false, "sort", KIND_SORT },
+	{ "remote", true, "prune", KIND_WORD },
+	{ "remote", true, "skipdefaultupdate", KIND_WORD },
+	{ "remote", true, "skipfetchall", KIND_WORD },
+	{ "remote", true, "tagopt", KIND_TAGS },
+	{ "push", false, "default", KIND_PUSH },
+	{ "push", false, "autosetupremote", KIND_WORD },
+	{ "init", false, "defaultbranch", KIND_TEXT },
 	{ "user", false, "name", KIND_TEXT },
 	{ "user", false, "email", KIND_TEXT },
+	{ "core", false, "abbrev", KIND_WORD },
 	{ "core", false, "autocrlf", KIND_WORD },
 	{ "core", false, "eol", KIND_WORD },
 	{ "core", false, "filemode", KIND_WORD },
 	{ "core", false, "ignorecase", KIND_WORD },
 	{ "core", false, "logallrefupdates", KIND_WORD },
 	{ "core", false, "precomposeunicode", KIND_WORD },
+	{ "core", false, "preloadindex", KIND_WORD },
 	{ "core", false, "quotepath", KIND_WORD },
 	{ "core", false, "safecrlf", KIND_WORD },
+	{ "core", false, "untrackedcache", KIND_WORD },
+	{ "fetch", false, "all", KIND_WORD },
 	{ "fetch", false, "prune", KIND_WORD },
+	{ "fetch", false, "writecommitgraph", KIND_WORD },
+	{ "merge", false, "autostash", KIND_WORD },
 	{ "merge", false, "ff", KIND_WORD },
 	{ "merge", false, "conflictstyle", KIND_WORD },
+	{ "merge", false, "log", KIND_WORD },
+	{ "merge", false, "stat", KIND_WORD },
 	{ "pull", false, "ff", KIND_WORD },
 	{ "pull", false, "rebase", KIND_WORD },
 	{ "rebase", false, "autosquash", KIND_WORD },
 	{ "rebase", false, "autostash", KIND_WORD },
+	{ "rebase", false, "stat", KIND_WORD },
+	{ "rebase", false, "updaterefs", KIND_WORD },
 	{ "rerere", false, "enabled", KIND_WORD },
 	{ "color", false, "ui", KIND_WORD },
+	{ "column", false, "ui", KIND_WORD },
+	{ "commit", false, "status", KIND_WORD },
+	{ "commit", false, "verbose", KIND_WORD },
+	{ "diff", false, "algorithm", KIND_WORD },
+	{ "diff", false, "colormoved", KIND_WORD },
+	{ "diff", false, "mnemonicprefix", KIND_WORD },
+	{ "diff", false, "noprefix", KIND_WORD },
+	{ "diff", false, "renames", KIND_WORD },
+	{ "gc", false, "auto", KIND_WORD },
+	{ "log", false, "abbrevcommit", KIND_WORD },
+	{ "log", false, "date", KIND_WORD },
+	{ "log", false, "decorate", KIND_WORD },
+	{ "maintenance", false, "auto", KIND_WORD },
+	{ "status", false, "branch", KIND_WORD },
+	{ "status", false, "short", KIND_WORD },
+	{ "status", false, "showuntrackedfiles", KIND_WORD },
+	{ "tag", false, "sort", KIND_SORT },
 	{ "lfs", false, "repositoryformatversion", KIND_WORD },
 };
 
@@ -245,12 +284,9 @@ static const struct rule made[] = {
 	{ "extensions", false, "partialclone", KIND_REMOTE },
 	{ "extensions", false, "refstorage", KIND_WORD },
 	{ "extensions", false, "worktreeconfig", KIND_WORD },
-	{ "gc", false, "auto", KIND_WORD },
 	{ "index", false, "sparse", KIND_WORD },
 	{ "remote", true, "partialclonefilter", KIND_TEXT },
 	{ "remote", true, "promisor", KIND_WORD },
-	{ "remote", true, "prune", KIND_WORD },
-	{ "remote", true, "tagopt", KIND_TAGS },
 	{ "submodule", false, "active", KIND_TEXT },
 	{ "submodule", true, "active", KIND_WORD },
 	{ "submodule", true, "url", KIND_URL },
@@ -292,6 +328,11 @@ static bool is_plain(const char *s)
 	return true;
 }
 
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
 static bool begins(const char *s, const char *with)
 {
 	return strncmp(s, with, strlen(with)) == 0;
@@ -319,6 +360,26 @@ static bool is_url(const char *s)
 	       !memchr(s, '/', (size_t)(colon - s));
 }
 
+/* "-committerdate", "version:refname" */
+static bool is_sort(const char *s)
+{
+	size_t n = 0;
+
+	if (!s)
+		return false;
+	s += *s == '-';
+	for (; s[n]; n++)
+		if (!is_name_char(s[n]) && s[n] != ':')
+			return false;
+	return n > 0 && s[0] != '-';
+}
+
+/* The others push other branches, or to a branch of another name. */
+static bool is_push(const char *s)
+{
+	return is_same(s, "simple") || is_same(s, "current") || is_same(s, "nothing");
+}
+
 static bool is_ref(const char *s)
 {
 	return is_plain(s) && begins(s, "refs/") && !strstr(s, "..") && !strpbrk(s, " :*?[~^");
@@ -330,11 +391,6 @@ static bool is_refspec(const char *s)
 		return false;
 	s += *s == '+' || *s == '^';
 	return begins(s, "refs/") && !strchr(s, ' ');
-}
-
-static bool is_same(const char *a, const char *b)
-{
-	return a && b ? strcmp(a, b) == 0 : a == b;
 }
 
 static bool is_address(const struct setting *s)
@@ -437,6 +493,10 @@ static bool is_value(enum kind kind, const struct setting *s, const struct setti
 		return may_be_merged(s, before);
 	case KIND_TAGS:
 		return is_same(s->value, "--tags") || is_same(s->value, "--no-tags");
+	case KIND_SORT:
+		return is_sort(s->value);
+	case KIND_PUSH:
+		return is_push(s->value);
 	case KIND_WORK_TREE:
 		return is_plain(s->value) && strlen(s->value) < PATH_MAX;
 	default:

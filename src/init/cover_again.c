@@ -11,10 +11,10 @@
  * So it must have no other name, and nothing in the tree may have it open or mapped, or have a
  * descriptor on its way in a socket. What was found is only true if nothing has run meanwhile:
  * stopped tasks can be continued by a timer, so each one's context switches are compared.
- * Mustn't: follow links, open anything but regular files, or say that all is well if something
- * could not be looked at.
+ * Mustn't: follow links, open anything but regular files and directories, or say that all is well
+ * if something could not be looked at.
  *
- * The supervisor gets the object and judges what is in it (launch/covers.c).
+ * The supervisor gets each object, or why it is none, and judges what is in it (launch/covers.c).
  */
 #include <asm/unistd.h>
 #include <linux/errno.h>
@@ -37,18 +37,22 @@
 #define STILL_TRIES 5000 /* until everything has stopped; the machine may be busy */
 #define MISSING_TRIES 300
 #define PAUSE_NS (1 * MS)
-#define OBJECTS_MAX 16
+#define OBJECTS_MAX 64
 #define THREADS_MAX 65536
 #define FDS_MAX 65536
 #define STATUS_MAX 8192
 #define INFO_MAX 1024
 #define LINE_MAX 32768
 #define HASH_FACTOR 1099511628211u
-#define STATX_WANTED (STATX_TYPE | STATX_INO | STATX_NLINK)
+#define STATX_WANTED (STATX_TYPE | STATX_INO | STATX_NLINK | STATX_MNT_ID)
 
 struct object {
 	uint32_t step;
-	int fd; /* for reading */
+	int fd;		/* for reading, -1 = a placeholder, which cannot be read */
+	long error;	/* why there is none: -errno */
+	int is_held;	/* the tree has it open or mapped */
+	uint16_t type;	/* S_IFMT of its mode */
+	uint32_t mount; /* that covers it, 0 = not known */
 	uint32_t dev_major, dev_minor;
 	uint64_t ino;
 };
@@ -56,8 +60,9 @@ struct object {
 static struct {
 	struct object v[OBJECTS_MAX];
 	int n;
-	uint32_t step; /* what is being worked on */
-	int is_held;   /* the tree has one of them open or mapped */
+	uint32_t step;	 /* what is being worked on */
+	uint32_t wanted; /* is covered again also if it has a cover; 0 = none */
+	int is_held;	 /* the tree has something on its way in a socket: any of them */
 } again;
 
 /* All tasks: are they stopped, and have they run since? */
@@ -160,13 +165,12 @@ static long await_still(struct init *in, struct stand *ret)
 	return -ETIMEDOUT;
 }
 
-static int is_object(const struct statx *st)
+static void note_held(const struct statx *st)
 {
 	for (int i = 0; i < again.n; i++)
 		if (again.v[i].ino == st->stx_ino && again.v[i].dev_major == st->stx_dev_major &&
 		    again.v[i].dev_minor == st->stx_dev_minor)
-			return 1;
-	return 0;
+			again.v[i].is_held = 1;
 }
 
 /* A descriptor on its way could be anything. */
@@ -198,7 +202,7 @@ static long look_at_fd(struct init *in, int pid, int tid, int fd)
 			AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_WANTED, RAW_ARG(&st), 0);
 	if (r < 0)
 		return r;
-	again.is_held |= is_object(&st);
+	note_held(&st);
 	return (st.stx_mode & S_IFMT) == S_IFSOCK ? look_at_socket(in, pid, tid, fd) : 0;
 }
 
@@ -213,7 +217,7 @@ static void look_at_mapping(void *arg, const char *line)
 	proc_numbers(line, &ino, 1);
 	/* Of whichever device: what is shown there need not be what stat() says. */
 	for (int i = 0; i < again.n; i++)
-		again.is_held |= ino == again.v[i].ino;
+		again.v[i].is_held |= ino == again.v[i].ino;
 }
 
 /* The dead have no memory. One that has died meanwhile shows in the stand. */
@@ -224,6 +228,7 @@ static long unless_gone(long r)
 
 static long look_at_task(struct init *in, int pid, int tid, void *arg)
 {
+	static const char *const links[] = { "exe", "cwd" };
 	static int fds[FDS_MAX];
 	static char text[LINE_MAX];
 	char path[PROC_PATH_MAX];
@@ -240,11 +245,14 @@ static long look_at_task(struct init *in, int pid, int tid, void *arg)
 			return r;
 	}
 	/* Each thread has the same; but the first one may have ended, and then it has none. */
-	r = raw_syscall(__NR_statx, in->proc_fd,
-			RAW_ARG(proc_path_in(pid, "task", tid, "exe", path)),
-			AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_WANTED, RAW_ARG(&st), 0);
-	if (r == 0)
-		again.is_held |= is_object(&st);
+	for (int i = 0; i < 2; i++) {
+		r = raw_syscall(__NR_statx, in->proc_fd,
+				RAW_ARG(proc_path_in(pid, "task", tid, links[i], path)),
+				AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_WANTED, RAW_ARG(&st),
+				0);
+		if (r == 0)
+			note_held(&st);
+	}
 	return unless_gone(proc_lines(in->proc_fd, 0, proc_path_in(pid, "task", tid, "maps", path),
 				      text, sizeof(text), look_at_mapping, 0));
 }
@@ -265,11 +273,11 @@ static struct object *object_of(uint32_t step)
 /* For a moment it may be missing: an editor renames the old file, then makes the new one. */
 static long open_object(const struct init *in, const char *path, struct statx *ret)
 {
-	long r, fd = -ENOENT;
+	static int tries = MISSING_TRIES; /* for all names together */
+	long r, fd = open_in_root(in, path);
 
-	for (int i = 0; fd == -ENOENT && i < MISSING_TRIES; i++) {
-		if (i)
-			sleep_ns(PAUSE_NS);
+	for (; fd == -ENOENT && tries > 0; tries--) {
+		sleep_ns(PAUSE_NS);
 		fd = open_in_root(in, path);
 	}
 	if (fd < 0)
@@ -296,6 +304,7 @@ static long open_to_read(const struct init *in, const char *path, struct object 
 	    (st.stx_ino != o->ino || st.stx_dev_major != o->dev_major ||
 	     st.stx_dev_minor != o->dev_minor || !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT)))
 		r = -EAGAIN; /* replaced again */
+	o->mount = st.stx_mask & STATX_MNT_ID ? (uint32_t)st.stx_mnt_id : 0;
 	close_fd(o->fd);
 	o->fd = r < 0 ? -1 : (int)fd;
 	if (r < 0)
@@ -303,28 +312,71 @@ static long open_to_read(const struct init *in, const char *path, struct object 
 	return r;
 }
 
-static long cover_one(struct init *in, const struct plan_op *op, uint32_t step)
+/* A directory in the place of a directory, a file or a placeholder in that of a file. */
+static int is_of_kind(const struct plan_op *op, uint16_t type)
+{
+	return op->flags & PLAN_FILE ? type == S_IFREG || type == S_IFSOCK : type == S_IFDIR;
+}
+
+/* A placeholder: there is nothing to read, but its cover has to be there. */
+static long look_at_placeholder(const struct init *in, const char *path, struct object *o)
+{
+	struct statx st;
+	long r, fd = open_in_root(in, path);
+
+	close_fd(o->fd);
+	o->fd = -1;
+	if (fd < 0)
+		return -EAGAIN;
+	r = raw5(__NR_statx, fd, "", AT_EMPTY_PATH, STATX_WANTED, &st);
+	close_fd(fd);
+	if (r == 0 && (st.stx_ino != o->ino || !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT)))
+		return -EAGAIN;
+	o->mount = r == 0 && (st.stx_mask & STATX_MNT_ID) ? (uint32_t)st.stx_mnt_id : 0;
+	return r;
+}
+
+static long cover_object_of(struct init *in, const struct plan_op *op, struct object *o)
 {
 	const char *path = str_at(in, op->dst);
-	struct object *o = object_of(step);
 	struct statx st;
-	long r, fd;
+	long r, fd = open_object(in, path, &st);
 
-	if (!o)
-		return -E2BIG;
-	if (!covers_can_again(in, step))
-		return -EOPNOTSUPP;
-	fd = open_object(in, path, &st);
 	if (fd < 0)
-		return fd;
-	r = (st.stx_mode & S_IFMT) == S_IFREG ? cover_by_itself((int)fd, op) : -EINVAL;
+		return fd == -ELOOP ? -EINVAL : fd;
+	o->type = st.stx_mode & S_IFMT;
+	r = is_of_kind(op, o->type) ? cover_by_itself((int)fd, op) : -EINVAL;
 	close_fd(fd);
 	if (r < 0)
 		return r == -ENOENT ? -EAGAIN : r;
 	o->ino = st.stx_ino;
 	o->dev_major = st.stx_dev_major;
 	o->dev_minor = st.stx_dev_minor;
-	return open_to_read(in, path, o);
+	return o->type == S_IFSOCK ? look_at_placeholder(in, path, o) : open_to_read(in, path, o);
+}
+
+/* What stands at the name, or that nothing can, is told; nothing else may go wrong. */
+static long cover_one(struct init *in, const struct plan_op *op, uint32_t step)
+{
+	struct object *o = object_of(step);
+	long r;
+
+	if (!o)
+		return -E2BIG;
+	if (!covers_can_again(in, step))
+		return -EOPNOTSUPP;
+	r = cover_object_of(in, op, o);
+	o->error = r;
+	return r == -ENOENT || r == -EINVAL ? 0 : r;
+}
+
+/* The cover of an object that got this name was made when nobody looked at the object. */
+static int is_wanted(uint32_t step)
+{
+	for (int i = 0; i < again.n; i++)
+		if (again.v[i].step == step)
+			return again.v[i].error != 0;
+	return step == again.wanted;
 }
 
 static int has_cover(const struct init *in, const struct plan_op *op)
@@ -345,9 +397,9 @@ static long cover_all(struct init *in)
 	long r = 0;
 
 	for (uint32_t i = in->plan->n_common_ops; r == 0 && i < in->plan->n_ops; i++) {
-		if (!is_cover(&ops[i]) || has_cover(in, &ops[i]))
-			continue;
 		again.step = STEP_PLAN_FIRST + i;
+		if (!is_cover(&ops[i]) || (has_cover(in, &ops[i]) && !is_wanted(again.step)))
+			continue;
 		r = cover_one(in, &ops[i], again.step);
 	}
 	return r;
@@ -359,15 +411,28 @@ static long check_names(void)
 	struct statx st;
 
 	for (int i = 0; i < again.n; i++) {
-		long r = raw5(__NR_statx, again.v[i].fd, "", AT_EMPTY_PATH, STATX_WANTED, &st);
+		struct object *o = &again.v[i];
+		long r;
 
-		again.step = again.v[i].step;
+		o->is_held = 0;
+		if (o->fd < 0 || o->error == -ENOENT || o->error == -EINVAL)
+			continue;
+		again.step = o->step;
+		r = raw5(__NR_statx, o->fd, "", AT_EMPTY_PATH, STATX_WANTED, &st);
 		if (r < 0)
 			return r;
-		if (st.stx_nlink != 1) /* without a name it was replaced again */
-			return st.stx_nlink ? -EMLINK : -EAGAIN;
+		if (!st.stx_nlink) /* it was replaced again */
+			return -EAGAIN;
+		o->error = o->type == S_IFREG && st.stx_nlink != 1 ? -EMLINK : 0;
 	}
 	return 0;
+}
+
+static void note_all_held(void)
+{
+	for (int i = 0; i < again.n; i++)
+		if (again.v[i].error == 0 && (again.is_held || again.v[i].is_held))
+			again.v[i].error = -EBUSY;
 }
 
 static long try_once(struct init *in)
@@ -388,7 +453,9 @@ static long try_once(struct init *in)
 		r = take_stand(in, &after);
 	if (r == 0 && (before.hash != after.hash || !after.is_still))
 		r = -EAGAIN;
-	return r == 0 && again.is_held ? -EBUSY : r;
+	if (r == 0)
+		note_all_held();
+	return r;
 }
 
 static long enter(struct init *in, const int *fds, int n_fds)
@@ -412,10 +479,12 @@ static long enter(struct init *in, const int *fds, int n_fds)
 	return 0;
 }
 
-void run_cover(struct init *in, const int *fds, int n_fds)
+void run_cover(struct init *in, uint32_t step, const int *fds, int n_fds)
 {
 	struct control_report *report = &in->report;
 	long r = enter(in, fds, n_fds);
+
+	again.wanted = step;
 
 	for (int i = 0; r == 0 && i < TRIES; i++) {
 		r = try_once(in);
@@ -425,8 +494,12 @@ void run_cover(struct init *in, const int *fds, int n_fds)
 	}
 	report->type = CONTROL_COVERED;
 	for (int i = 0; r == 0 && i < again.n; i++) {
-		report->uncovered = again.v[i].step;
-		r = pass_fds(CTL_FD, report, sizeof(*report), &again.v[i].fd, 1);
+		const struct object *o = &again.v[i];
+
+		report->uncovered = o->step;
+		report->sys_errno = (int32_t)-o->error;
+		report->mount = o->mount;
+		r = pass_fds(CTL_FD, report, sizeof(*report), &o->fd, o->fd >= 0 && !o->error);
 	}
 	report->type = CONTROL_LOOKED;
 	report->uncovered = again.step;

@@ -16,6 +16,7 @@
  */
 #include "init/init.h"
 
+#include <asm/statfs.h>
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
@@ -34,6 +35,8 @@
 #define WATCH_FLAGS (IN_MOVE_SELF | IN_DONT_FOLLOW)
 #define EVENTS_BYTES 4096
 #define COVERS_MASKED_MAX 64
+#define COVERS_NOTED_MAX 512 /* with more, any change of the mounts ends the run */
+#define ST_RDONLY_BIT 1	     /* of f_flags */
 #define NEVER (~(uint64_t)0)
 
 static struct {
@@ -41,6 +44,8 @@ static struct {
 	int is_watched; /* all of them */
 	int looks;
 	uint64_t looked_ns;
+	int is_noted; /* which mount each is */
+	uint32_t mounts[COVERS_NOTED_MAX];
 	int masked_fds[COVERS_MASKED_MAX], n_masked; /* what masks cover: O_PATH */
 } covers;
 
@@ -50,13 +55,14 @@ static const struct plan_op *op_at(const struct init *in, uint32_t i)
 }
 
 /* A name whose content is protected can be covered again (cover_again.c). What the guest may not
- * read could have been read, and around a moved directory nothing is as it was. */
+ * read could have been read, and around a directory that was moved while the guest may write to it
+ * nothing is as it was. */
 int covers_can_again(const struct init *in, uint32_t step)
 {
 	const struct plan_op *op = &op_at(in, 0)[step - STEP_PLAN_FIRST];
 
 	return step && op->type == PLAN_OP_PIN && (op->flags & PLAN_RDONLY) &&
-	       (op->flags & PLAN_FILE);
+	       (op->flags & (PLAN_FILE | PLAN_PROTECTED));
 }
 
 /* Not those in the system's part of the view or where nothing but Cordon makes names. Steps with
@@ -146,6 +152,82 @@ uint32_t covers_lost(const struct init *in)
 	return 0;
 }
 
+/* Is what this step mounted still there, or something as good: a cover that came with its object?
+ */
+static int is_mounted(const struct init *in, const struct plan_op *op)
+{
+	struct statfs fs;
+	long r, fd = has_cover(op, in) == 1 ? raw4(__NR_openat, AT_FDCWD, str_at(in, op->dst),
+						   O_PATH | O_NOFOLLOW | O_CLOEXEC, 0)
+					    : -ENOENT;
+
+	if (fd < 0)
+		return 0;
+	r = raw_syscall(__NR_fstatfs, fd, RAW_ARG(&fs), 0, 0, 0, 0);
+	close_fd(fd);
+	return r == 0 && (!(op->flags & PLAN_RDONLY) || (fs.f_flags & ST_RDONLY_BIT));
+}
+
+/* 0 = the kernel does not tell. */
+static uint32_t mount_of(const struct init *in, const struct plan_op *op)
+{
+	struct statx st;
+	long r = raw_syscall(__NR_statx, AT_FDCWD, RAW_ARG(str_at(in, op->dst)),
+			     AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_MNT_ID, RAW_ARG(&st), 0);
+
+	return r == 0 && (st.stx_mask & STATX_MNT_ID) ? (uint32_t)st.stx_mnt_id : 0;
+}
+
+void covers_note(const struct init *in)
+{
+	int n = 0;
+
+	if (covers.is_noted || covers.n > COVERS_NOTED_MAX)
+		return;
+	for (uint32_t i = in->plan->n_common_ops; i < in->plan->n_ops; i++)
+		if (is_cover(op_at(in, i)))
+			covers.mounts[n++] =
+				has_cover(op_at(in, i), in) == 1 ? mount_of(in, op_at(in, i)) : 0;
+	covers.is_noted = 1;
+}
+
+void covers_renewed(const struct init *in, uint32_t step, uint32_t mount)
+{
+	int n = 0;
+
+	for (uint32_t i = in->plan->n_common_ops; covers.is_noted && i < in->plan->n_ops; i++) {
+		if (!is_cover(op_at(in, i)))
+			continue;
+		if (STEP_PLAN_FIRST + i == step)
+			covers.mounts[n] = mount;
+		n++;
+	}
+}
+
+static int is_mount(const struct plan_op *op)
+{
+	return op->type == PLAN_OP_BIND || op->type == PLAN_OP_PRIVATE || op->type == PLAN_OP_PIN ||
+	       op->type == PLAN_OP_MASK || op->type == PLAN_OP_OVERLAY;
+}
+
+long covers_swapped(const struct init *in)
+{
+	int n = 0;
+
+	if (!covers.is_noted)
+		return -ENODATA;
+	for (uint32_t i = in->plan->n_common_ops; i < in->plan->n_ops; i++)
+		if (is_mount(op_at(in, i)) && !is_mounted(in, op_at(in, i)))
+			return -ENOENT;
+	for (uint32_t i = in->plan->n_common_ops; i < in->plan->n_ops; i++) {
+		uint32_t now = is_cover(op_at(in, i)) ? mount_of(in, op_at(in, i)) : 0;
+
+		if (is_cover(op_at(in, i)) && (now == 0 || now != covers.mounts[n++]))
+			return (long)(STEP_PLAN_FIRST + i);
+	}
+	return 0;
+}
+
 uint32_t covers_left_bare(const struct init *in, uint32_t after)
 {
 	uint32_t i = after ? after - STEP_PLAN_FIRST + 1 : in->plan->n_common_ops;
@@ -199,6 +281,7 @@ uint64_t covers_next(uint64_t now)
 uint32_t covers_check(struct init *in, int has_moved)
 {
 	uint64_t now = now_ns();
+	uint32_t lost;
 
 	if (has_moved)
 		take_moves(in);
@@ -208,5 +291,9 @@ uint32_t covers_check(struct init *in, int has_moved)
 	/* Before the look, so that nothing is missed between the two. */
 	if (++covers.looks == LOOKS || (has_moved && covers.n_masked == 0))
 		covers_watch(in);
-	return covers_lost(in);
+	lost = covers_lost(in);
+	/* Not at the start of a run: most are over before anything changes. */
+	if (!lost)
+		covers_note(in);
+	return lost;
 }

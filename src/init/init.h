@@ -128,6 +128,12 @@ uint32_t covers_lost(const struct init *in);
 uint32_t covers_left_bare(const struct init *in, uint32_t after);
 /* The same if it is time to look; @has_moved: moves_fd is readable. */
 uint32_t covers_check(struct init *in, int has_moved);
+/* For when the mounts have changed and each name has a cover: a step whose cover came with another
+ * object; 0 = none, all is as it was; -errno = not known, or something else is gone. */
+long covers_swapped(const struct init *in);
+/* Notes which mounts they are, once; and that the name of @step has another one now. */
+void covers_note(const struct init *in);
+void covers_renewed(const struct init *in, uint32_t step, uint32_t mount);
 int is_cover(const struct plan_op *op);
 int covers_can_again(const struct init *in, uint32_t step);
 int covers_changed(struct init *in);		/* since that was last asked, or noticed */
@@ -146,7 +152,7 @@ void monitor_mounts(struct init *in);	/* reaper.c: once the view is complete */
 void sweep_scratch(const char *path);	/* sweep.c */
 void tell_lost_files(struct init *in);	/* lost.c: the supervisor, once the tree is gone */
 void supervise(struct init *in) __attribute__((noreturn)); /* reaper.c */
-void run_cover(struct init *in, const int *fds, int n_fds)
+void run_cover(struct init *in, uint32_t step, const int *fds, int n_fds)
 	__attribute__((noreturn));				       /* cover_again.c */
 void run_janitor(const int *fds, int n_fds) __attribute__((noreturn)); /* janitor.c */
 

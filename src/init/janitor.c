@@ -81,7 +81,8 @@ static int is_marked(const struct statx *st)
 /*
  * Marked, or made by us a moment ago and not marked yet: the supervisor may have been killed
  * between the two. No other program makes such a thing (a socket, or a file of a few bytes, that
- * its owner cannot write; an empty directory) under these names during a run.
+ * its owner cannot write; an empty directory) under these names during a run. An empty file that
+ * its owner can write is marked before it gets that mode.
  */
 static int is_placeholder(const struct statx *st, int64_t since)
 {
@@ -93,6 +94,8 @@ static int is_placeholder(const struct statx *st, int64_t since)
 	/* The kernel removes it only if it is empty. */
 	if (type == S_IFDIR)
 		return is_marked(st) || st->stx_ctime.tv_sec >= since;
+	if (type == S_IFREG && st->stx_size == 0 && is_marked(st))
+		return 1;
 	if ((type != S_IFSOCK && type != S_IFREG) || st->stx_size > PLACEHOLDER_BYTES_MAX ||
 	    (st->stx_mode & 0777 & ~PLACEHOLDER_MODE))
 		return 0;

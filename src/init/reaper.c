@@ -99,7 +99,18 @@ static void __attribute__((noreturn)) end_uncovered(struct init *in, uint32_t st
 /* The tree is stopped until the supervisor has had the name covered again; or it ends. */
 static void lose_cover(struct init *in, uint32_t step)
 {
+	long swapped;
+
+	covers_note(in);
 	step = step ? step : covers_lost(in);
+	if (!step) {
+		/* Something that was put aside is removed, or got a name of ours with its cover. */
+		swapped = covers_swapped(in);
+		if (swapped == 0)
+			return;
+		/* One may have been lost just now. */
+		step = swapped < 0 ? covers_lost(in) : (uint32_t)swapped;
+	}
 	if (!step || !covers_can_again(in, step))
 		end_uncovered(in, step);
 	tree_pause(in, PAUSE_COVERS);
@@ -217,10 +228,20 @@ static int carry_out(struct init *in, const struct control_order *order)
 static int go_on(struct init *in)
 {
 	struct control_order late = in->late_order;
+	long swapped;
 
 	if (!in->is_uncovered)
 		return 0;
 	if (covers_changed(in)) {
+		in->report.uncovered = covers_lost(in);
+		send_report(in, CONTROL_UNCOVERED);
+		return 0;
+	}
+	swapped = covers_swapped(in);
+	if (swapped != 0) {
+		in->report.uncovered = swapped < 0 ? covers_lost(in) : (uint32_t)swapped;
+		if (!in->report.uncovered)
+			end_uncovered(in, 0);
 		send_report(in, CONTROL_UNCOVERED);
 		return 0;
 	}
@@ -273,6 +294,10 @@ static int obey(struct init *in)
 		close_fd(fds[i]);
 	/* Also one that will come too late: it tells which stops the supervisor knows of. */
 	in->report.n_continued += order.type == CONTROL_SIGNAL && order.arg == SIGCONT_NR;
+	if (order.type == CONTROL_RENEWED) {
+		covers_renewed(in, order.arg, order.count);
+		return 0;
+	}
 	if (order.type == CONTROL_GO_ON)
 		return go_on(in);
 	/* A signal would make it go on. To end comes before any other. */

@@ -236,7 +236,7 @@ int receive_plan(struct init *in)
 	if (order.type == CONTROL_JANITOR)
 		run_janitor(control.fds, (int)n);
 	if (order.type == CONTROL_COVER)
-		run_cover(in, control.fds, (int)n);
+		run_cover(in, order.arg, control.fds, (int)n);
 	if (order.type == CONTROL_COMMON && n == COMMON_FDS && !in->plan) {
 		in->plan = map_plan(in, control.fds[0]);
 		take_supervisor(in, control.fds[1]);

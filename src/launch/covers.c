@@ -2,18 +2,19 @@
 /*
  * Protected names that the host replaces while a run goes on.
  *
- * Init notices that a name has lost its cover, stops the tree and asks. If the name is the config
- * of a repository, which every `git push -u` replaces, a helper covers it again and makes sure that
- * the guest has no way left to change it (init/cover_again.c). Then what is different in it is
- * judged, whoever wrote it (git/settings.h), and the tree goes on or ends. Meanwhile nothing waits
- * here: the helper's answer is an event like any other.
+ * Init notices that a name has lost its cover, stops the tree and asks. A helper covers it again
+ * and makes sure that the guest has no way left to change it (init/cover_again.c). Meanwhile
+ * nothing waits here: the helper's answer is an event like any other.
  *
- * When the tree is gone, each config is looked at once more. One that was replaced in the last
- * moment, or that was refused, is put aside, and the last good one takes its place: until then git
- * would obey it.
+ * In the config of a repository, which every `git push -u` replaces, what is different is judged,
+ * whoever wrote it (git/settings.h), and the tree goes on or ends. What is different in another
+ * file cannot be judged. Between its replacement and the stop the guest can have changed it without
+ * a trace: a write in the same tick of the clock does not even change its times. So it is put
+ * aside, and the former one is back (restore.c) and covered before the tree goes on.
  *
- * Any other file ends the run. Between its replacement and the stop the guest can have changed it
- * without a trace: a write in the same tick of the clock does not even change its times.
+ * When the tree is gone, each config is looked at once more, and each other name that had no cover
+ * then. One that was replaced in the last moment, or that was refused, is put aside, and the last
+ * good one takes its place: until then it would be obeyed.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -32,20 +33,14 @@
 #include "git/put_aside.h"
 #include "git/settings.h"
 #include "format/steps.h"
+#include "launch/covers.h"
 #include "launch/launch.h"
 #include "plan/plan_read.h"
 #include "sys/calls.h"
 
-struct kept_config {
-	int dir_fd;	     /* of the repository, the plan's */
-	uint32_t step;	     /* of the plan, as in reports */
-	struct strbuf first; /* what was in it when the run began */
-	struct strbuf last;  /* ... and when it was last replaced */
-	bool is_replaced;
-	mode_t mode;
-	uid_t uid;
-	gid_t gid;
-};
+/* Of one name, while the tree is stopped once: the host may go on replacing it ... */
+#define RESTORES_MAX 1000
+#define HELD_MAX 4 /* ... but what we make ourselves is in nobody's hand */
 
 static const struct plan_op *op_of(const struct cordon_run *run, uint32_t step)
 {
@@ -85,10 +80,8 @@ static const struct git_repo *repo_of(const struct cordon_run *run, const struct
 
 static void forget(struct run_covers *c)
 {
-	for (size_t i = 0; i < c->n; i++) {
-		strbuf_done(&c->v[i].first);
-		strbuf_done(&c->v[i].last);
-	}
+	for (size_t i = 0; i < c->n; i++)
+		restore_forget(&c->v[i]);
 	free(c->v);
 	c->v = NULL;
 	c->n = 0;
@@ -100,33 +93,47 @@ static int read_config(int fd, struct strbuf *ret)
 	return read_strbuf(fd, ret);
 }
 
-/* What cannot be read is not kept; if it is replaced, the run ends. */
-static int keep(struct cordon_run *run, uint32_t step, const struct git_repo *repo,
-		struct cordon_error *err)
+static int keep_config(const struct git_repo *repo, const char *path, struct kept_name *ret)
 {
-	struct run_covers *c = &run->covers;
-	struct strbuf text = STRBUF_INIT;
-	struct kept_config *v;
+	int fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
 	struct stat st = { 0 };
-	int fd = sys_openat2(AT_FDCWD, path_of(run, step), O_RDONLY | O_NONBLOCK | O_NOFOLLOW, 0);
-	int r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : read_config(fd, &text);
+	int r = fd < 0 ? fd : fstat(fd, &st) < 0 ? -errno : read_config(fd, &ret->first);
 
 	if (fd >= 0)
 		close(fd);
-	v = r < 0 ? NULL : realloc(c->v, (c->n + 1) * sizeof(*v));
+	if (r < 0) {
+		strbuf_done(&ret->first);
+		return 0;
+	}
+	ret->kind = KEPT_CONFIG;
+	ret->name = (struct plan_reserved){ .dir_fd = repo->git_fd,
+					    .path = path,
+					    .name = strrchr(path, '/') + 1 };
+	ret->mode = st.st_mode & 0777;
+	ret->uid = st.st_uid;
+	ret->gid = st.st_gid;
+	return 1;
+}
+
+/* What cannot be read is not kept; if it is replaced, the run ends. */
+static int keep(struct cordon_run *run, const struct plan_op *op, uint32_t step,
+		struct cordon_error *err)
+{
+	struct run_covers *c = &run->covers;
+	const struct git_repo *repo = repo_of(run, op);
+	const char *path = plan_string(run->plan->block, op->dst);
+	struct kept_name name = { .step = step }, *v;
+	int r = repo ? keep_config(repo, path, &name) : restore_keep(run, op, &name);
+
+	if (r <= 0)
+		return r;
+	v = realloc(c->v, (c->n + 1) * sizeof(*v));
 	if (!v) {
-		strbuf_done(&text);
-		return r < 0 ? 0 : cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+		restore_forget(&name);
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	}
 	c->v = v;
-	c->v[c->n++] = (struct kept_config){
-		.dir_fd = repo->git_fd,
-		.step = step,
-		.first = text,
-		.mode = st.st_mode & 0777,
-		.uid = st.st_uid,
-		.gid = st.st_gid,
-	};
+	c->v[c->n++] = name;
 	return 0;
 }
 
@@ -136,16 +143,16 @@ int covers_note(struct cordon_run *run, struct cordon_error *err)
 	int r = 0;
 
 	forget(&run->covers);
-	for (uint32_t i = h->n_common_ops; run->plan->n_repos && r == 0 && i < h->n_ops; i++) {
-		const struct git_repo *repo = repo_of(run, &plan_ops(h)[i]);
+	for (uint32_t i = h->n_common_ops; r == 0 && i < h->n_ops; i++) {
+		const struct plan_op *op = &plan_ops(h)[i];
 
-		if (repo)
-			r = keep(run, STEP_PLAN_FIRST + i, repo, err);
+		if (op->type == PLAN_OP_PIN && (op->flags & PLAN_RDONLY))
+			r = keep(run, op, STEP_PLAN_FIRST + i, err);
 	}
 	return r;
 }
 
-static struct kept_config *kept(const struct cordon_run *run, uint32_t step)
+static struct kept_name *kept(const struct cordon_run *run, uint32_t step)
 {
 	for (size_t i = 0; i < run->covers.n; i++)
 		if (run->covers.v[i].step == step)
@@ -187,22 +194,15 @@ static void refuse(struct cordon_run *run, uint32_t step, int error, const char 
 		memcpy(c->key, key, sizeof(c->key));
 }
 
-void covers_begin(struct cordon_run *run, uint32_t step)
+/* Only its answer says how to go on. */
+static void start_helper(struct cordon_run *run, uint32_t step)
 {
 	struct run_covers *c = &run->covers;
 	struct cordon_error err = { 0 };
-	int r;
+	int r = spawn_init(run->launcher, SPAWN_COVER, NULL, &c->helper, &err);
 
-	if (c->helper.pid_fd >= 0)
-		return;
-	if (!kept(run, step)) {
-		refuse(run, step, -EOPNOTSUPP, NULL);
-		answer(run, CONTROL_UNCOVERABLE, step);
-		return;
-	}
-	r = spawn_init(run->launcher, SPAWN_COVER, NULL, &c->helper, &err);
 	if (r == 0)
-		r = spawn_deliver_cover(&c->helper, run->plan, run->spawned.pid_fd, &err);
+		r = spawn_deliver_cover(&c->helper, run->plan, step, run->spawned.pid_fd, &err);
 	if (r == 0)
 		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, c->helper.ctl_fd, EPOLLIN, 0);
 	if (r == 0)
@@ -212,7 +212,23 @@ void covers_begin(struct cordon_run *run, uint32_t step)
 	answer(run, CONTROL_UNCOVERABLE, step);
 }
 
-static void add_note(struct cordon_run *run, struct kept_config *config)
+void covers_begin(struct cordon_run *run, uint32_t step)
+{
+	struct run_covers *c = &run->covers;
+
+	if (c->helper.pid_fd >= 0)
+		return;
+	for (size_t i = 0; step && i < c->n; i++)
+		c->v[i].n_restored = c->v[i].n_held = 0;
+	if (!step || kept(run, step)) { /* 0 = only to see that nothing more has changed */
+		start_helper(run, step);
+		return;
+	}
+	refuse(run, step, -EOPNOTSUPP, NULL);
+	answer(run, CONTROL_UNCOVERABLE, step);
+}
+
+static void add_note(struct cordon_run *run, struct kept_name *config)
 {
 	const char *note;
 
@@ -237,16 +253,14 @@ static bool may_change(const struct strbuf *before, const struct strbuf *now,
  * moment ago, nor from what it was at the beginning: a remote that was removed in one step could
  * come back in the next with another address.
  */
-static void judge(struct cordon_run *run, uint32_t step, int fd)
+static void judge_config(struct cordon_run *run, struct kept_name *config, int fd)
 {
-	struct kept_config *config = kept(run, step);
 	struct strbuf text = STRBUF_INIT;
 	char key[sizeof(run->covers.key)] = "";
-	int r = fd < 0 || !config ? -EOPNOTSUPP : read_config(fd, &text);
+	uint32_t step = config->step;
+	int r = fd < 0 ? -EINVAL : read_config(fd, &text);
 
 	_Static_assert(sizeof(key) == GIT_SETTING_MAX, "room for a key");
-	if (fd >= 0)
-		close(fd);
 	if (r == 0 && (!may_change(&config->first, &text, key) ||
 		       (config->is_replaced && !may_change(&config->last, &text, key)))) {
 		refuse(run, step, 0, key);
@@ -261,10 +275,62 @@ static void judge(struct cordon_run *run, uint32_t step, int fd)
 	strbuf_done(&text);
 }
 
+/* What a name stands for now, or why that is nothing. @fd is consumed. */
+static void judge(struct cordon_run *run, const struct control_report *told, int fd)
+{
+	const struct control_order renewed = { .type = CONTROL_RENEWED,
+					       .arg = told->uncovered,
+					       .count = told->mount };
+	uint32_t step = told->uncovered;
+	struct kept_name *name = kept(run, step);
+	int error = -told->sys_errno, r = spawn_send(run->spawned.ctl_fd, &renewed, NULL, 0);
+
+	(void)r; /* init is on its way out, as in answer() */
+	if (!name || (error && name->kind == KEPT_CONFIG))
+		refuse(run, step, name ? error : -EOPNOTSUPP, NULL);
+	else if (name->kind == KEPT_CONFIG)
+		judge_config(run, name, fd);
+	else if (error || !restore_is_as_before(name, fd)) {
+		name->must_restore = true;
+		name->error = error ? error : -EAGAIN;
+	} else
+		add_note(run, name);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* 1 = something was made anew, and has no cover yet. */
+static int restore(struct cordon_run *run)
+{
+	struct run_covers *c = &run->covers;
+	int ret = 0;
+
+	for (size_t i = 0; i < c->n && !c->is_refused; i++) {
+		struct kept_name *name = &c->v[i];
+		int r;
+
+		if (!name->must_restore)
+			continue;
+		name->must_restore = false;
+		name->is_replaced = true; /* and told so in another way */
+		name->n_restored++;
+		name->n_held += name->error == -EBUSY;
+		r = name->n_restored > RESTORES_MAX || name->n_held > HELD_MAX
+			    ? name->error
+			    : restore_name(run, name);
+		if (r < 0)
+			refuse(run, name->step, r, NULL);
+		ret = 1;
+	}
+	return ret;
+}
+
 static void finish(struct cordon_run *run)
 {
 	dismiss(run);
-	if (run->covers.is_refused)
+	if (!run->covers.is_refused && restore(run) && !run->covers.is_refused)
+		start_helper(run, 0);
+	else if (run->covers.is_refused)
 		answer(run, CONTROL_UNCOVERABLE, run->covers.step);
 	else
 		answer(run, CONTROL_GO_ON, 0);
@@ -283,7 +349,7 @@ void covers_process(struct cordon_run *run)
 		if (r == 0)
 			return;
 		if (r > 0 && message.type == CONTROL_COVERED) {
-			judge(run, message.report.uncovered, fd);
+			judge(run, &message.report, fd);
 			continue;
 		}
 		if (fd >= 0)
@@ -298,17 +364,21 @@ void covers_process(struct cordon_run *run)
 
 void covers_lost(struct cordon_run *run, uint32_t step)
 {
-	if (!run->covers.bare && !kept(run, step))
+	struct kept_name *name = kept(run, step);
+
+	if (name)
+		name->is_bare = true;
+	else if (!run->covers.bare)
 		run->covers.bare = step;
 }
 
-static const struct strbuf *last_good(const struct kept_config *config)
+static const struct strbuf *last_good(const struct kept_name *config)
 {
 	return config->is_replaced ? &config->last : &config->first;
 }
 
 /* A file with a second name could be changed later by what has the other one. */
-static bool is_good(const struct kept_config *config, int fd, char ret_key[GIT_SETTING_MAX])
+static bool is_good(const struct kept_name *config, int fd, char ret_key[GIT_SETTING_MAX])
 {
 	const struct strbuf *good = last_good(config);
 	struct strbuf text = STRBUF_INIT;
@@ -323,33 +393,15 @@ static bool is_good(const struct kept_config *config, int fd, char ret_key[GIT_S
 	return ret;
 }
 
-static int put_back(const struct plan_reserved *name, const struct kept_config *config)
-{
-	const struct strbuf *good = last_good(config);
-	int r, fd = openat(name->dir_fd, name->name,
-			   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-
-	if (fd < 0)
-		return -errno;
-	r = good->len ? write_full(fd, good->data, good->len) : 0;
-	/* Root's run may be in another user's repository. */
-	if (r == 0 && config->uid != geteuid() && fchown(fd, config->uid, config->gid) < 0)
-		r = -errno;
-	if (r == 0 && fchmod(fd, config->mode) < 0)
-		r = -errno;
-	close(fd);
-	return r;
-}
-
 /* @key: what speaks against the new one, "" = it cannot be understood. */
-static void exchange(struct cordon_run *run, const struct plan_reserved *name,
-		     const struct kept_config *config, const char *key)
+static void exchange(struct cordon_run *run, const struct kept_name *config, const char *key)
 {
+	const struct plan_reserved *name = &config->name;
 	bool was_told = run->report.type == CONTROL_FAILED;
 	int r;
 
 	put_aside(run, name, "replaced config");
-	r = put_back(name, config);
+	r = restore_file(config, last_good(config));
 	if (run->look_failed || (r == 0 && was_told))
 		return;
 	run->look_failed = 1;
@@ -362,26 +414,21 @@ static void exchange(struct cordon_run *run, const struct plan_reserved *name,
 }
 
 /* By the directory's descriptor: the command may have closed the way to it. */
-static void settle(struct cordon_run *run, const struct kept_config *config)
+static void settle(struct cordon_run *run, const struct kept_name *config)
 {
-	const char *path = path_of(run, config->step);
-	const struct plan_reserved name = { .dir_fd = config->dir_fd,
-					    .name = path ? strrchr(path, '/') + 1 : NULL,
-					    .path = path };
-	struct git_opened dir = { .fd = config->dir_fd };
+	const struct plan_reserved *name = &config->name;
+	struct git_opened dir = { .fd = name->dir_fd };
 	char key[GIT_SETTING_MAX] = "";
 	struct stat st;
 	int fd;
 
-	if (!path) /* of another plan than the run's last */
-		return;
 	git_open_dir(&dir);
-	fd = openat(name.dir_fd, name.name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(name->dir_fd, name->name, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	/* One that the host has removed says nothing. */
 	if (!is_good(config, fd, key) &&
-	    (fd >= 0 || fstatat(name.dir_fd, name.name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+	    (fd >= 0 || fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) == 0 ||
 	     errno != ENOENT))
-		exchange(run, &name, config, key);
+		exchange(run, config, key);
 	if (fd >= 0)
 		close(fd);
 	git_close_dir(&dir);
@@ -396,8 +443,12 @@ void covers_end(struct cordon_run *run)
 	 */
 	if (!run->plan || (run->report.type && run->report.stamps_ns[STAGE_EXEC] == 0))
 		return;
-	for (size_t i = 0; i < c->n; i++)
-		settle(run, &c->v[i]);
+	for (size_t i = 0; i < c->n; i++) {
+		if (c->v[i].kind == KEPT_CONFIG)
+			settle(run, &c->v[i]);
+		else if (c->v[i].is_bare)
+			restore_at_end(run, &c->v[i]);
+	}
 	if (c->bare && !run->look_failed && run->report.type != CONTROL_FAILED) {
 		run->look_failed = 1;
 		result_uncovered_error(run->plan, &bare, &run->look_error);

@@ -93,9 +93,9 @@ void spawned_done(struct cordon_launcher *launcher, struct spawned *spawned);
 /* Hands over the common steps of a plan; init carries them out and waits. */
 int spawn_deliver_common(struct cordon_launcher *launcher, struct spawned *spawned,
 			 const struct plan *plan, struct cordon_error *err);
-/* Makes it cover the names of a run again (init/cover_again.c). */
-int spawn_deliver_cover(struct spawned *spawned, const struct plan *plan, int init_pid_fd,
-			struct cordon_error *err);
+/* Makes it cover the names of a run again (init/cover_again.c); that of @step in any case. */
+int spawn_deliver_cover(struct spawned *spawned, const struct plan *plan, uint32_t step,
+			int init_pid_fd, struct cordon_error *err);
 /* flags of spawn_deliver() */
 #define DELIVER_MAPS 0x1	 /* the id maps, too */
 #define DELIVER_KEEP_ORPHANS 0x2 /* the tree outlives the command */
@@ -169,6 +169,9 @@ struct reserved {
 int reserve_names(struct cordon_launcher *launcher, struct locks *locks, const struct plan *plan,
 		  int init_pid_fd, bool may_plan_again, struct reserved *ret,
 		  struct cordon_error *err);
+/* While the run goes on: reserves one of them again, or a name that was not missing before. The
+ * janitor does not know the latter; the next run removes them if we are killed. 0 or -errno. */
+int reserve_more(struct reserved *reserved, struct locks *locks, const struct plan_reserved *name);
 /* Does a placeholder of the kind that @name would get stand there? */
 bool reserve_is_placeholder(const struct plan_reserved *name);
 /* Removes the placeholders in directories where @is_ours says that no other run is. */
@@ -242,7 +245,7 @@ void scratch_remove(int parent_fd, const char *path);
 
 /* Protected names that the host replaces during the run (covers.c). */
 struct run_covers {
-	struct kept_config *v; /* configs of repositories, as they were */
+	struct kept_name *v; /* what can be covered again, as it was */
 	size_t n;
 	struct spawned helper; /* which covers names again; pid_fd -1 = none */
 	bool is_refused;       /* the run has to end, because of the name of ... */

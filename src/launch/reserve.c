@@ -129,6 +129,14 @@ static bool has_mark(const struct reserved_name *name, struct made *made)
 	return made->sticky_fd == name->dir_fd;
 }
 
+/* An empty file that has its mark. */
+static void open_to_host(const struct reserved_name *name)
+{
+	int r = fchmodat(name->dir_fd, name->name, PLACEHOLDER_EMPTY_MODE, 0);
+
+	(void)r; /* then it is for nobody to write to */
+}
+
 /* Reserves the name, possibly together with other runs. */
 static int reserve(struct reserved_name *name, struct made *made)
 {
@@ -145,6 +153,8 @@ static int reserve(struct reserved_name *name, struct made *made)
 			unlinkat(name->dir_fd, name->name, name->is_dir ? AT_REMOVEDIR : 0);
 			return r;
 		}
+		if (r == 0 && name->text && !*name->text)
+			open_to_host(name);
 		name->is_made = r == 0;
 		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name));
 		if (name->is_held)
@@ -335,6 +345,46 @@ int reserve_names(struct cordon_launcher *l, struct locks *locks, const struct p
 	if (r == 0)
 		r = start_janitor(l, locks, ret, init_pid_fd, err);
 	return r < 0 ? r : make_placeholders(plan, ret, err);
+}
+
+static struct reserved_name *find(const struct reserved *reserved, const struct plan_reserved *name)
+{
+	for (size_t i = 0; i < reserved->n; i++)
+		if (reserved->v[i].dir_fd == name->dir_fd &&
+		    strcmp(reserved->v[i].name, name->name) == 0)
+			return &reserved->v[i];
+	return NULL;
+}
+
+static int add(struct reserved *reserved, struct locks *locks, const struct plan_reserved *name,
+	       struct reserved_name **ret)
+{
+	struct reserved_name new = { .dir_fd = name->dir_fd,
+				     .text = name->text,
+				     .is_dir = name->is_dir },
+			     *v;
+	int r;
+
+	if (strlen(name->name) >= sizeof(new.name))
+		return -ENAMETOOLONG;
+	memcpy(new.name, name->name, strlen(name->name) + 1);
+	r = locks_take(locks, new.dir_fd, &new.lock);
+	v = r < 0 ? NULL : realloc(reserved->v, (reserved->n + 1) * sizeof(*v));
+	if (!v)
+		return r < 0 ? r : -ENOMEM;
+	reserved->v = v;
+	v[reserved->n] = new;
+	*ret = &v[reserved->n++];
+	return 0;
+}
+
+int reserve_more(struct reserved *reserved, struct locks *locks, const struct plan_reserved *name)
+{
+	struct reserved_name *found = find(reserved, name);
+	struct made made = { NULL, -1 };
+	int r = found ? 0 : add(reserved, locks, name, &found);
+
+	return r < 0 ? r : reserve(found, &made);
 }
 
 /* The names from @first to before @end, which are those of one directory. */

@@ -26,26 +26,28 @@ struct said_name {
 };
 
 /* The name does not exist, and something stands in its place. If that is a directory, SAID_BUSY
- * means only that it cannot be removed, as `git clean` tries to: nothing is lost by that. */
-static void set_missing(struct said_name *name, const struct plan_reserved *reserved)
+ * means only that it cannot be removed, as `git clean` tries to: nothing is lost by that, unless
+ * the command fails because of it (`git stash -u`). */
+static void set_missing(struct said_name *name, const struct plan_reserved *reserved,
+			bool has_failed)
 {
 	name->is_missing = true;
 	name->at |= SAID_EXISTS;
 	if (reserved->is_dir) {
-		name->at &= ~SAID_BUSY;
+		name->at &= has_failed ? ~0u : ~SAID_BUSY;
 		return;
 	}
 	name->at |= SAID_NOT_DIR | SAID_DENIED | (reserved->text ? 0 : SAID_NO_DEVICE);
 	name->below |= SAID_NOT_DIR;
 }
 
-static void set_errors(struct said_name *name, const struct plan *plan)
+static void set_errors(struct said_name *name, const struct plan *plan, bool has_failed)
 {
 	name->at = SAID_BUSY | SAID_READ_ONLY | SAID_OTHER_MOUNT;
 	name->below = SAID_READ_ONLY | SAID_OTHER_MOUNT;
 	for (size_t i = 0; i < plan->n_reserved; i++)
 		if (strcmp(plan->reserved[i].path, name->path) == 0)
-			set_missing(name, &plan->reserved[i]);
+			set_missing(name, &plan->reserved[i], has_failed);
 }
 
 static const char *below(const char *dir, const char *path)
@@ -68,7 +70,7 @@ static bool add_name(struct said *l, const struct plan_op *op)
 	name->path = plan_string(l->plan, op->dst);
 	name->relative = below(l->cwd, name->path);
 	if (op->flags & PLAN_PROTECTED)
-		set_errors(name, l->subject->plan);
+		set_errors(name, l->subject->plan, l->subject->has_failed);
 	return true;
 }
 

@@ -344,10 +344,10 @@ int spawn_deliver_common(struct cordon_launcher *l, struct spawned *s, const str
 		     : 0;
 }
 
-int spawn_deliver_cover(struct spawned *s, const struct plan *plan, int init_pid_fd,
+int spawn_deliver_cover(struct spawned *s, const struct plan *plan, uint32_t step, int init_pid_fd,
 			struct cordon_error *err)
 {
-	const struct control_order order = { .type = CONTROL_COVER };
+	const struct control_order order = { .type = CONTROL_COVER, .arg = step };
 	int fds[2] = { make_plan_fd(plan, err), init_pid_fd }, r;
 
 	if (fds[0] < 0)

@@ -221,7 +221,9 @@ enum protect_missing plan_protect_how(const struct autorun_name *name)
 	return name->is_dir ? PROTECT_RESERVE_DIR : PROTECT_RESERVE;
 }
 
-static int protect_names(struct build *b, const char *dir, const struct autorun_name *names)
+/* @file: what stands for a missing file. */
+static int protect_names(struct build *b, const char *dir, const struct autorun_name *names,
+			 enum protect_missing file)
 {
 	for (size_t i = 0; names[i].path; i++) {
 		enum protect_missing how = plan_protect_how(&names[i]);
@@ -230,6 +232,8 @@ static int protect_names(struct build *b, const char *dir, const struct autorun_
 
 		if (!path)
 			return plan_nomem(b);
+		if (how == PROTECT_RESERVE)
+			how = file;
 		r = strchr(names[i].path, '/') ? plan_protect_path(b, path, how)
 					       : plan_protect_entry(b, path, how);
 		if (r < 0)
@@ -254,18 +258,22 @@ static bool is_meant(const struct grant *g)
 
 static int protect_grant(struct build *b, const struct grant *g)
 {
+	enum protect_missing file;
 	int r;
 
 	if (is_meant(g))
 		return 0;
 	r = plan_protect_git(b, g->real);
-	if (r == 0)
-		r = protect_names(b, g->real, autorun_project);
+	/* Git would add empty files, and shells would read them. */
+	file = r == 0 && !path_is_within(g->real, b->home_real) ? PROTECT_RESERVE_READABLE
+								: PROTECT_RESERVE;
+	if (r >= 0)
+		r = protect_names(b, g->real, autorun_project, file);
 	if (r == 0 && path_is_within(g->real, b->home_real))
-		r = protect_names(b, b->home_real, autorun_home);
+		r = protect_names(b, b->home_real, autorun_home, PROTECT_RESERVE);
 	/* The settings of agents and editors, which lie at home, too. */
 	if (r == 0 && plan_is_below(g->real, b->home_real))
-		r = protect_names(b, b->home_real, autorun_project);
+		r = protect_names(b, b->home_real, autorun_project, PROTECT_RESERVE);
 	return r;
 }
 

@@ -340,7 +340,10 @@ static int protect_from_bare(struct build *b, const char *dir, bool is_own, bool
 		r = path ? is_missing(b, path) : plan_nomem(b);
 		if (r != 1)
 			continue;
-		r = plan_protect_entry(b, path, PROTECT_RESERVE);
+		/* An empty HEAD is none. */
+		r = plan_protect_entry(b, path,
+				       at == 2 && !is_work_tree ? PROTECT_RESERVE_READABLE
+								: PROTECT_RESERVE);
 		return r < 0 || at == 2 ? r : plan_protect_entry(b, common, PROTECT_RESERVE);
 	}
 	if (r < 0)
@@ -358,5 +361,7 @@ int plan_protect_git(struct build *b, const char *dir)
 	/* What the user's own configs name counts wherever git is used. */
 	if (r == 0 && !own && !above)
 		r = protect_repository(b, NULL, b->home_real);
-	return r < 0 ? r : protect_from_bare(b, dir, own, own || above);
+	if (r == 0)
+		r = protect_from_bare(b, dir, own, own || above);
+	return r < 0 ? r : own || above;
 }

@@ -88,7 +88,7 @@ EVIL = """
 printf '#!/bin/sh\\ntouch {mark}\\n' > $PWD/prog; chmod 755 prog
 evil() {{ git init -q $1; git -C $1 commit -q --allow-empty -m x; git -C $1 config core.fsmonitor $PWD/prog; }}
 """
-SPOOF = "chmod 444 {0}; touch -h -d @86400.271828182 {0}"
+SPOOF = "chmod 444 {0}; touch -h -d @315705600.271828182 {0}"
 
 RUNS = {
     # What looks like a placeholder of Cordon's own.

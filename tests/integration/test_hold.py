@@ -10,7 +10,7 @@ from conftest import ceiling, needs
 
 LEVEL = "namespaces"  # level landlock reserves no names
 DIRS = ".vscode .idea .claude .cursor .codex .gemini .devcontainer .zed .windsurf .jj .hg .git".split()
-MARK = (86400 * 10**9 + 271828182,) * 2
+MARK = (315705600 * 10**9 + 271828182,) * 2
 GIT_ENV = {
     "GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -166,7 +166,7 @@ printf 'ref: refs/heads/x\n' | tee g/HEAD > HEAD
 printf '[core]\n\tfsmonitor = touch ran;\n' | tee g/config > config
 printf 'gitdir: g\n' > .git; printf 'touch ran\n' > .envrc
 chmod 444 .git .envrc HEAD
-touch -d '1970-01-02 00:00:00.271828182 UTC' .git .envrc HEAD objects refs
+touch -d '1980-01-03 00:00:00.271828182 UTC' .git .envrc HEAD objects refs
 """
     me.outside(["sh", "-c", script + "git status"], env=GIT_ENV)
     assert (me.work / "ran").exists(), "control"

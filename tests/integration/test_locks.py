@@ -141,7 +141,7 @@ def test_a_file_that_looks_like_a_placeholder_says_the_same(me):
     """Git reads the placeholder of `.git/commondir`: another text there is not ours."""
     me.outside(["git", "init", "-q", "."], check=True)
     fake = me.write(me.work / ".git/commondir", "/evil\n", 0o444)
-    os.utime(fake, ns=(86400 * 10**9 + 271828182,) * 2, follow_symlinks=False)
+    os.utime(fake, ns=(315705600 * 10**9 + 271828182,) * 2, follow_symlinks=False)
     done = me.run(["-w", me.work], ["true"], LEVEL)
     assert done.returncode == 125, done.stderr
     assert fake.read_text() == "/evil\n"

@@ -72,7 +72,43 @@ git cherry-pick --allow-empty side
 git reset -q --hard v1
 git branch -d side
 git gc -q
-git fsck"""
+git fsck
+git show --stat HEAD
+git mv a c
+git commit -q -m three
+git commit -q --amend -m again
+git revert --no-edit HEAD
+git format-patch -q -1 HEAD~1
+git ls-files
+git grep -n fine
+git reflog
+git shortlog -s HEAD
+git describe --tags
+git notes add -m note
+git checkout -q -b topic
+git checkout -q main
+git branch -a -v
+git worktree list
+git remote -v
+git config --list
+git stash list
+git bisect start
+git bisect reset
+git archive -o all.tar HEAD
+git clean -n
+git tag -d v1"""
+
+# What changes the repository's config or its administrative directories: only a workspace lets them.
+GIT_SETTINGS = """git config user.name y
+git remote add up https://git.example/up.git
+git remote rename up upstream
+git branch -m side other
+git checkout -q -b topic --track main
+git push -q -u origin topic
+git worktree add -q tree
+git -c protocol.file.allow=always submodule -q add "file://$PWD/bare" sub
+git stash -q -u
+git stash pop -q"""
 
 LIGHT = [
     Program("venv", ["cordon run -w . -- python3 -m venv v", "cordon run -- v/bin/python -c 'import sys; print(sys.prefix)'"],
@@ -82,6 +118,11 @@ LIGHT = [
     Program("git", ["cordon run -w . -- " + verb for verb in GIT_VERBS.split("\n")], "git",
             files={"a": "fine\n", "b": "loose\n"},
             before="git init -q -b main . && git config user.name x && git config user.email x@y"),
+    Program("git, its settings", ["cordon run --workspace . -- sh -ec '" + GIT_SETTINGS.replace("\n", "; ") + "; git config user.name'"],
+            "git", says="y\n", files={"a": "fine\n"},
+            before="git init -q -b main . && git config user.name x && git config user.email x@y && git add a && "
+                   "git commit -q -m one && git branch side && git clone -q --bare . bare && git remote add origin ./bare && "
+                   "echo bare >> .git/info/exclude"),
     Program("git, with your name", ["cordon run -w . -r ~/.gitconfig -- git commit --allow-empty -m one",
                                     "cordon run -- git log --format=%an"], "git", says="Ann\n",
             before="git init -q . && git config --global user.name Ann && git config --global user.email ann@example.com"),

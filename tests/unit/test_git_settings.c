@@ -36,6 +36,12 @@ static void test_what_git_writes_every_day(void)
 		/* git config */
 		CORE ORIGIN LFS "[user]\n\tname = A. B\n\temail = a@b\n",
 		CORE ORIGIN LFS "[pull]\n\trebase = false\n[MERGE]\n\tff = only\n",
+		CORE ORIGIN LFS "[push]\n\tdefault = current\n\tautoSetupRemote = true\n",
+		CORE ORIGIN LFS "[init]\n\tdefaultBranch = trunk/x\n",
+		CORE ORIGIN "\tprune = true\n\ttagOpt = --no-tags\n" LFS,
+		CORE ORIGIN LFS "[branch]\n\tautoSetupMerge = inherit\n\tautoSetupRebase = always\n"
+				"\tsort = -committerdate\n[tag]\n\tsort = version:refname\n",
+		CORE ORIGIN LFS "[status]\n\tshowUntrackedFiles = no\n[log]\n\tdate = iso-strict\n",
 		/* comments and blanks say nothing */
 		"# hello\n" CORE "\n; there\n" ORIGIN "\n\n" LFS,
 		CORE ORIGIN "[filter \"lfs\"]\n  process=git-lfs filter-process\nrequired  = true",
@@ -83,6 +89,13 @@ static void test_what_git_obeys(void)
 		{ CORE ORIGIN LFS "[remote]\n\tpushDefault = evil\n", "remote.pushdefault" },
 		{ CORE ORIGIN LFS "[branch \"main\"]\n\tmerge = --evil\n", "branch.main.merge" },
 		{ CORE ORIGIN LFS "[push]\n\tdefault = matching\n", "push.default" },
+		{ CORE ORIGIN LFS "[push]\n\tdefault = upstream\n", "push.default" },
+		{ CORE ORIGIN LFS "[push]\n\tdefault\n", "push.default" },
+		{ CORE ORIGIN LFS "[push]\n\tgpgSign = true\n", "push.gpgsign" },
+		{ CORE ORIGIN LFS "[branch]\n\tsort = --evil\n", "branch.sort" },
+		{ CORE ORIGIN "\tmirror = true\n" LFS, "remote.origin.mirror" },
+		{ CORE ORIGIN "\tpush = refs/heads/*:refs/heads/*\n" LFS, "remote.origin.push" },
+		{ CORE ORIGIN "\ttagOpt = --upload-pack=x\n" LFS, "remote.origin.tagopt" },
 		{ CORE ORIGIN LFS "[core]\n\teol = $(evil)\n", "core.eol" },
 		/* a remote without an address is a directory of that name */
 		{ CORE LFS, "remote.origin.url" },

@@ -26,7 +26,7 @@ T = TypeVar("T")
 #: Yields operations, is sent what each of them gives, and returns a value at the end.
 Steps = Generator["Op[Any]", Any, T]
 #: The date of placeholders (src/format/placeholder_mark.h), which no clock shows.
-_PLACEHOLDER_MTIME = 86400271828182 / 1e9
+_PLACEHOLDER_MTIME = 315705600271828182 / 1e9
 IMPORT_MAX = 1 << 30  # bytes in all files of an archive
 
 

@@ -62,6 +62,20 @@ def test_workspace_is_writable_and_environment_is_passed(tmp_path):
     assert (tmp_path / "w" / "made").read_text() == "a b\n"
 
 
+def test_nothing_stands_in_a_temporary_workspace(tmp_path):
+    """The middleware made it and removes it: there is nothing to keep free. A control: one that was given."""
+    middleware = ShellToolMiddleware(execution_policy=CordonExecutionPolicy())
+    resources = middleware._create_resources()
+    try:
+        output = resources.session.execute("ls -A; mkdir .vscode && touch .mcp.json && ls -A", timeout=30).output
+    finally:
+        resources.session.stop(10)
+        if resources.tempdir is not None:
+            resources.tempdir.cleanup()
+    assert output.split() == [".mcp.json", ".vscode"]
+    assert ".vscode" in run_shell(CordonExecutionPolicy(), tmp_path / "w", "ls -A")
+
+
 def test_values_of_variables_are_not_in_the_argument_list(tmp_path):
     popen = CordonExecutionPolicy().spawn(
         workspace=tmp_path, env={"TOKEN": "hush-hush"}, command=["/bin/cat"]

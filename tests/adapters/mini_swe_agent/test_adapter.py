@@ -28,7 +28,7 @@ def make(tmp_path, monkeypatch):
     made = []
 
     def make(**config):
-        made.append(CordonEnvironment(**config))
+        made.append(CordonEnvironment(**{"cwd": str(work), **config}))
         return made[-1]
 
     yield make
@@ -41,8 +41,19 @@ def run(environment, command, **kwargs):
 
 
 def test_defaults(make):
-    config = make().config
+    config = make(cwd="").config
     assert (config.cwd, config.env, config.timeout) == ("", {}, 30)
+
+
+def test_no_directory_of_the_host_without_one_that_is_named(make, tmp_path):
+    """The current one may hold secrets: it is shown only if it is named."""
+    secret = tmp_path / "work" / ".env"
+    secret.write_text("TOKEN=hush")
+    assert run(make(cwd="."), "cat .env")["output"] == "TOKEN=hush", "control"
+    environment = make(cwd="")
+    got = run(environment, f"cat .env {secret}; touch made && echo fine")["output"]
+    assert "hush" not in got and got.endswith("fine\n")
+    assert not (secret.parent / "made").exists()
 
 
 def test_echo(make):

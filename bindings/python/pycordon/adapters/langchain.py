@@ -12,6 +12,7 @@ The last two need deepagents and deepagents-code; they are imported when they ar
 from __future__ import annotations
 
 import subprocess
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Sequence
@@ -45,6 +46,13 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module("." + _LAZY[name], __package__), name)
 
 
+def _is_temporary(workspace: Path) -> bool:
+    """The directory that the middleware makes, and removes, if it was given none."""
+    return workspace.name.startswith("langchain-shell-") and workspace.parent == Path(
+        tempfile.gettempdir()
+    )
+
+
 @dataclass
 class CordonExecutionPolicy(BaseExecutionPolicy):
     """Starts the shell of `ShellToolMiddleware` in a sandbox.
@@ -63,6 +71,9 @@ class CordonExecutionPolicy(BaseExecutionPolicy):
     ) -> "subprocess.Popen[str]":
         """Launch the shell. Its group is the launcher's, and the sandbox dies with the launcher."""
         settings: Dict[str, Any] = {"workdir": Path(workspace).resolve(), **self.settings}
+        if self.config is None and _is_temporary(Path(workspace)):
+            # Nothing on the host obeys what lies there: nothing has to be kept out of it.
+            settings.setdefault("fs_protect", False)
         sandbox = open_endless(self.config, persist=False, **settings)
         argv = sandbox.wrap(list(command))
         launcher, argv[2:2] = passed(env)

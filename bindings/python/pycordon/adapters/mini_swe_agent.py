@@ -12,7 +12,6 @@ Written for mini-swe-agent 2.4.6.
 
 from __future__ import annotations
 
-import os
 import platform
 from typing import Any, Optional, Union
 
@@ -35,7 +34,7 @@ class CordonEnvironmentConfig(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     cwd: str = ""
-    """Host directory the agent works in and may change; the current one if empty."""
+    """Host directory the agent works in and may change; none if empty: it works in one of its own."""
     env: dict[str, str] = {}
     """Variables inside, beside the few that the policy lets through."""
     timeout: float = 30
@@ -53,7 +52,7 @@ class CordonEnvironment:
         self.config = config_class(**kwargs)
         self.sandbox = Sandbox(
             self.config.policy,
-            workdir=self.config.cwd or os.getcwd(),
+            workdir=self.config.cwd or None,
             env=self.config.env,
             **(self.config.model_extra or {}),
         )
