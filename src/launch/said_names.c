@@ -35,7 +35,8 @@ static void set_missing(struct said_name *name, const struct plan_reserved *rese
 		name->at &= ~SAID_BUSY;
 		return;
 	}
-	name->at |= SAID_NOT_DIR | SAID_DENIED | (reserved->text ? 0 : SAID_NO_DEVICE);
+	name->at |= SAID_NOT_DIR | SAID_DENIED | SAID_NOT_PERMITTED |
+		    (reserved->text ? 0 : SAID_NO_DEVICE);
 	name->below |= SAID_NOT_DIR;
 }
 
