@@ -88,6 +88,35 @@ bool said_find_real(const char *path, bool may_follow, char real[PATH_MAX], mode
 /* "-r PATH"; NULL if it should not be advised. */
 const char *said_read_fix(const struct said *said, const char *path, const char *real);
 
+/* "-w" with the directory of @path, or with @path if that is one; NULL if it should not be advised.
+ */
+const char *said_write_fix(const struct said *said, const char *path, const char *real,
+			   bool is_dir);
+
+/* "--workspace DIR" in the place of the write grant that the protected name lies in; NULL = none.
+ */
+const char *said_protect_fix(const struct said *said, const char *path);
+
+/* A program in the caller's PATH. */
+struct said_found {
+	char path[PATH_MAX], real[PATH_MAX];
+	size_t dir_len; /* of path */
+};
+
+enum said_wanted {
+	SAID_WANT_SEEN, /* by the command */
+	SAID_WANT_HIDDEN,
+	SAID_WANT_ANY
+};
+
+/* The first of this name. */
+bool said_find_program(const struct said *said, const char *name, size_t len,
+		       enum said_wanted wanted, struct said_found *ret);
+/* -r DIR, of the name in PATH, and of the file that it leads to if that lies elsewhere. */
+const char *said_program_fix(const struct said *said, const struct said_found *found);
+/* Does the run have a list of programs? */
+bool said_has_list(const struct plan_header *h);
+
 /* These are true if the line is explained. What is asked for by name and refused to every command;
  * programs; hosts. */
 bool said_refused_line(struct said *said, const struct said_line *line);

@@ -148,6 +148,16 @@ const char *said_read_fix(const struct said *said, const char *path, const char 
 	return fix_of(said, false, path, real);
 }
 
+const char *said_write_fix(const struct said *said, const char *path, const char *real, bool is_dir)
+{
+	char dir[PATH_MAX], real_dir[PATH_MAX];
+
+	if (is_dir)
+		return fix_of(said, true, path, real);
+	return cut_name(path, dir) && cut_name(real, real_dir) ? fix_of(said, true, dir, real_dir)
+							       : NULL;
+}
+
 /* A file cannot be made or replaced by a grant of the file. */
 static const char *fix_for_write(const struct said *said, const struct place *place)
 {

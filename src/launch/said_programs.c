@@ -22,11 +22,6 @@
 #define PROGRAM_LOOKS_MAX 32 /* at names, each in every directory of PATH */
 #define PATH_DIRS_MAX 64
 
-struct found {
-	char path[PATH_MAX], real[PATH_MAX];
-	size_t dir_len; /* of path */
-};
-
 static bool is_program(const char *path, char real[PATH_MAX])
 {
 	mode_t mode = 0;
@@ -42,15 +37,8 @@ static bool is_seen(const struct said *said, const char *real)
 	return view != VIEW_HIDDEN && view != VIEW_DENIED;
 }
 
-enum wanted {
-	WANT_SEEN,
-	WANT_HIDDEN,
-	WANT_ANY
-};
-
-/* The first of this name in the caller's PATH. */
-static bool find(const struct said *said, const char *name, size_t len, enum wanted wanted,
-		 struct found *ret)
+bool said_find_program(const struct said *said, const char *name, size_t len,
+		       enum said_wanted wanted, struct said_found *ret)
 {
 	const char *path = said->subject->plan->caller_path;
 
@@ -67,14 +55,14 @@ static bool find(const struct said *said, const char *name, size_t len, enum wan
 		ret->path[dir_len + 1 + len] = '\0';
 		ret->dir_len = dir_len;
 		if (is_program(ret->path, ret->real) &&
-		    (wanted == WANT_ANY || is_seen(said, ret->real) == (wanted == WANT_SEEN)))
+		    (wanted == SAID_WANT_ANY ||
+		     is_seen(said, ret->real) == (wanted == SAID_WANT_SEEN)))
 			return true;
 	}
 	return false;
 }
 
-/* -r DIR, of the name in PATH, and of the file that it leads to if that lies elsewhere. */
-static const char *fix_of(const struct said *said, const struct found *found)
+const char *said_program_fix(const struct said *said, const struct said_found *found)
 {
 	char dir[PATH_MAX], real_dir[PATH_MAX];
 	const char *first, *second;
@@ -93,18 +81,18 @@ static const char *fix_of(const struct said *said, const struct found *found)
 
 static bool tell_hidden(struct said *said, const char *name, size_t len)
 {
-	struct found found;
+	struct said_found found;
 
-	if (find(said, name, len, WANT_SEEN, &found) || !find(said, name, len, WANT_HIDDEN, &found))
+	if (said_find_program(said, name, len, SAID_WANT_SEEN, &found) ||
+	    !said_find_program(said, name, len, SAID_WANT_HIDDEN, &found))
 		return false;
-	said_tell_once(said, "execve", found.path, "fs.read", fix_of(said, &found));
+	said_tell_once(said, "execve", found.path, "fs.read", said_program_fix(said, &found));
 	return true;
 }
 
-/* Does the run have a list of programs? */
-static bool has_list(const struct said *said)
+bool said_has_list(const struct plan_header *h)
 {
-	const char *name = seccomp_variant_name(said->plan->filter);
+	const char *name = seccomp_variant_name(h->filter);
 
 	return name && strstr(name, "-commands");
 }
@@ -119,7 +107,7 @@ static bool tell_unlisted(struct said *said, const char *word, size_t len)
 {
 	struct strbuf sb = STRBUF_INIT;
 	const char *fix = NULL, *typed;
-	struct found found;
+	struct said_found found;
 
 	if (len >= sizeof(found.path))
 		return false;
@@ -128,7 +116,8 @@ static bool tell_unlisted(struct said *said, const char *word, size_t len)
 		found.path[len] = '\0';
 		if (!is_program(found.path, found.real) || is_hidden_anyway(said, found.real))
 			return false;
-	} else if (memchr(word, '/', len) || !find(said, word, len, WANT_ANY, &found) ||
+	} else if (memchr(word, '/', len) ||
+		   !said_find_program(said, word, len, SAID_WANT_ANY, &found) ||
 		   is_hidden_anyway(said, found.real)) {
 		return false;
 	}
@@ -163,7 +152,7 @@ static bool is_named(const char *p, const char *end, const struct said_line *lin
 
 bool said_programs_line(struct said *said, const struct said_line *line)
 {
-	bool may_be_unlisted = line->errors & SAID_DENIED && has_list(said);
+	bool may_be_unlisted = line->errors & SAID_DENIED && said_has_list(said->plan);
 
 	if (!said->subject->tells_files || !(line->errors & SAID_MISSING || may_be_unlisted))
 		return false;
