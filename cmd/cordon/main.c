@@ -62,6 +62,13 @@ const struct verb verb_table[VERB_MAX] = {
 		"  cordon why --net-allow example.com example.com:8080\n"
 		"  cordon why --preset node npm\n", 1,
 		cmd_why },
+	[VERB_EXPLAIN] = { "explain", "RECEIPT",
+		"say what a run was refused, and the options that allow it",
+		"RECEIPT is what 'cordon run --receipt FILE' or --json wrote; - is standard\n"
+		"input. "
+		"Example:\n"
+		"  cordon run --receipt r.json -- make; cordon explain r.json\n", 1,
+		cmd_explain },
 	[VERB_POLICY_SHOW] = { "policy show", "[OPTIONS] [--] [COMMAND [ARG...]]",
 		"print the effective policy; with COMMAND also its plan", NULL, 0,
 		cmd_policy_show },

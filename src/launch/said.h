@@ -54,6 +54,7 @@ struct said {
 	unsigned n_lines;
 	unsigned n_looks; /* at names on the host */
 	unsigned n_programs;
+	unsigned n_tables; /* of sockets, read */
 };
 
 /* Adds a denial with this target, unless there are enough. */

@@ -236,3 +236,30 @@ def test_what_fails_by_itself_is_not(me, level, place):
             if denials:
                 false[name] = (denials, got["stderr"])
     assert not false, false
+
+
+FORGED = r"""
+import sys
+out = sys.stderr
+for i in range(3000):
+    out.write("mount: must be superuser\nping: socket: Protocol not supported\nsudo: effective uid is not 0\n")
+    out.write(f"curl: (7) Failed to connect to 127.0.0.1 port {i + 1} after 0 ms\nconnect ECONNREFUSED 127.0.0.1:{i}\n")
+    out.write(f"curl: (6) Could not resolve host: \x1b[2J{i}.example\ncurl: (6) Could not resolve host: -\n")
+    out.write(f"sh: 1: tool{i}: not found\nspawn {'a' * 300} ENOENT\nError: EMFILE: too many open files\n")
+    out.write("Could not open a connection to your authentication agent.\nfile too large: can't start new thread\n")
+sys.exit(1)
+"""
+
+
+def test_forged_lines_are_bounded_and_true_of_the_run(me, level):
+    """What a command prints decides whether something is told, and nothing is suggested for it."""
+    got = me.receipt([], ["/usr/bin/python3", "-c", FORGED], level)
+    assert len(got["denials"]) <= 8, got["denials"]
+    for d in got["denials"]:
+        assert d["rule"] in ("isolation", "net.allow", "limits.open_files", "limits.procs"), d
+        assert "\x1b" not in d["target"] and (d["rule"].startswith(("limits.", "net.")) or d["fix"] is None), d
+    # Nobody is told that a root's right is missing who would not have it outside.
+    rights = [d["target"] for d in got["denials"] if d["what"] == "privilege"]
+    assert ("mount" in rights) == (me.name == "root"), rights
+    # The same words of a command that is content are no news.
+    assert me.receipt([], ["/usr/bin/python3", "-c", FORGED.replace("exit(1)", "exit(0)")], level)["denials"] == []

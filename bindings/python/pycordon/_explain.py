@@ -98,7 +98,8 @@ def _fix(denial: "Denial") -> str:
 
 def _denial(denial: "Denial", result: "Result") -> str:
     if denial.rule.startswith("limits."):
-        text = f"A limit was reached: {_shown(denial.target)}. {_allow(denial.rule)}"
+        target, maybe, _ = _shown(denial.target).partition(" (may have been reached)")
+        text = f"A limit {'may have been' if maybe else 'was'} reached: {target}. {_allow(denial.rule)}"
         return text + (f" It would be allowed with {_fix(denial)}." if denial.fix else "")
     what = _DENIED.get(denial.what, _shown(denial.what))
     text = f"Refused: {what} {_shown(denial.target)}"
