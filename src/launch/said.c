@@ -106,8 +106,11 @@ bool said_begins_with(const char *p, const char *end, const char *text)
 static void find_errors(struct said_line *line)
 {
 	for (const char *p = line->begin; p < line->end; p++) {
+		char c = (char)tolower((unsigned char)*p);
+
 		for (size_t i = 0; i < ARRAY_SIZE(phrases); i++) {
-			if (!said_begins_with(p, line->end, phrases[i].text))
+			if (phrases[i].text[0] != c ||
+			    !said_begins_with(p, line->end, phrases[i].text))
 				continue;
 			line->errors |= phrases[i].error;
 			line->text = line->text ? line->text : p;

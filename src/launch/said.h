@@ -106,7 +106,6 @@ struct said_found {
 
 enum said_wanted {
 	SAID_WANT_SEEN, /* by the command */
-	SAID_WANT_HIDDEN,
 	SAID_WANT_ANY
 };
 

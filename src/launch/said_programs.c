@@ -19,15 +19,16 @@
 #include "plan/plan_read.h"
 #include "seccomp/seccomp.h"
 
-#define PROGRAM_LOOKS_MAX 32 /* at names, each in every directory of PATH */
+#define PROGRAM_LOOKS_MAX 16 /* at names, each in every directory of PATH */
 #define PATH_DIRS_MAX 64
 
 static bool is_program(const char *path, char real[PATH_MAX])
 {
 	mode_t mode = 0;
 
-	return said_find_real(path, true, real, &mode) && S_ISREG(mode) &&
-	       faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) == 0;
+	/* Most names are nowhere, which this tells at once. */
+	return access(path, X_OK) == 0 && said_find_real(path, true, real, &mode) &&
+	       S_ISREG(mode) && faccessat(AT_FDCWD, real, X_OK, AT_EACCESS) == 0;
 }
 
 static bool is_seen(const struct said *said, const char *real)
@@ -55,8 +56,7 @@ bool said_find_program(const struct said *said, const char *name, size_t len,
 		ret->path[dir_len + 1 + len] = '\0';
 		ret->dir_len = dir_len;
 		if (is_program(ret->path, ret->real) &&
-		    (wanted == SAID_WANT_ANY ||
-		     is_seen(said, ret->real) == (wanted == SAID_WANT_SEEN)))
+		    (wanted == SAID_WANT_ANY || is_seen(said, ret->real)))
 			return true;
 	}
 	return false;
@@ -81,10 +81,11 @@ const char *said_program_fix(const struct said *said, const struct said_found *f
 
 static bool tell_hidden(struct said *said, const char *name, size_t len)
 {
-	struct said_found found;
+	struct said_found found, seen;
 
-	if (said_find_program(said, name, len, SAID_WANT_SEEN, &found) ||
-	    !said_find_program(said, name, len, SAID_WANT_HIDDEN, &found))
+	/* Mostly there is none, or the first one is seen. */
+	if (!said_find_program(said, name, len, SAID_WANT_ANY, &found) ||
+	    is_seen(said, found.real) || said_find_program(said, name, len, SAID_WANT_SEEN, &seen))
 		return false;
 	said_tell_once(said, "execve", found.path, "fs.read", said_program_fix(said, &found));
 	return true;

@@ -24,7 +24,7 @@ from conftest import PATH, known_child, _known
 ALL = os.environ.get("CORDON_TEST_EXPLAIN", "") not in ("", "0")
 AT_ONCE = 4
 #: Of the kinds with many cases of one sort, how many are tried in `make test`.
-FEW = 4
+FEW = 3
 
 #: Cases that are not told: the command names nothing that could be checked, or nobody looks yet.
 #: Of tracebacks only the error is known, not the call: that takes a look at the call itself.

@@ -9,6 +9,8 @@ import pytest
 
 from conftest import PATH, needs
 
+pytestmark = pytest.mark.once
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = pathlib.Path(os.environ.get("CORDON_SOURCE", ROOT), "docs/explain.md")
 

@@ -6,6 +6,8 @@ import shlex
 
 import pytest
 
+pytestmark = pytest.mark.once
+
 
 def explain(me, receipt):
     path = me.write(me.base / "receipt", receipt if isinstance(receipt, (str, bytes)) else json.dumps(receipt))
