@@ -56,9 +56,9 @@ meson_suites() {
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes, so they run at the
 # same time for three callers, the largest in a run of its own. The others run alone.
-calm=(tests/integration/test_{beside,cli_options,cli_run,cli_streams,confine,deny_patterns,docs,git,git_add,git_fuzz,git_hold,git_look}.py
+calm=(tests/integration/test_{beside,cli_options,cli_run,cli_streams,confine,deny_patterns,docs,explain,explain_page,explain_verb,git,git_add,git_fuzz,git_hold,git_look}.py
 	tests/integration/test_{home_paths,inject,installed,interactive,landlock_metadata,locks,names,new,own_init,packages,packages_shown,path}.py
-	tests/integration/test_{private,said,sandbox_verb,second_try,shapes,tools}.py
+	tests/integration/test_{private,said,sandbox_verb,second_try,shapes,tools,why}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
 largest=(tests/workspace/test_workspace_hostile.py tests/integration/test_packages.py)
 # Of these, what stands for the rest where a user is alone: the same tests run for a user whom root has

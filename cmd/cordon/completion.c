@@ -266,6 +266,10 @@ static void add_zsh_verb(struct strbuf *sb, int verb)
 	if (verb == VERB_RUN || verb == VERB_POLICY_SHOW)
 		strbuf_puts(sb,
 			    "\t\t\t'(-)1:command: _command_names -e' '*::argument: _normal' ;;\n");
+	else if (verb == VERB_WHY)
+		strbuf_puts(sb, "\t\t\t'1:path or host or program:_files' ;;\n");
+	else if (verb == VERB_EXPLAIN)
+		strbuf_puts(sb, "\t\t\t'1:receipt:_files' ;;\n");
 	else if (verb == VERB_POLICY_VALIDATE)
 		strbuf_puts(sb, "\t\t\t'*:policy file:_files' ;;\n");
 	else if (verb == VERB_COMPLETION)

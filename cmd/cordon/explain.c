@@ -173,7 +173,18 @@ static void explain_said(const struct cordon_result *result)
 /* A path that the command named with an error, and why that was. */
 static void add_path_reason(struct strbuf *sb, const struct cordon_denial *d)
 {
-	if (strcmp(d->rule, "fs.deny") == 0) {
+	if (strcmp(d->what, "privilege") == 0) {
+		strbuf_puts(sb, "' needs rights that no command has inside; no option gives them");
+	} else if (strcmp(d->what, "socket") == 0) {
+		strbuf_puts(sb, "' is not to be had inside; no option gives it");
+	} else if (strcmp(d->rule, "commands") == 0) {
+		strbuf_puts(sb, "' is not among the allowed commands");
+		if (d->fix) {
+			strbuf_puts(sb, " (allow it with ");
+			strbuf_add_escaped(sb, d->fix, strlen(d->fix));
+			strbuf_putc(sb, ')');
+		}
+	} else if (strcmp(d->rule, "fs.deny") == 0) {
 		strbuf_puts(sb, "' is hidden from the command by --deny");
 	} else if (strcmp(d->what, "connect") == 0) {
 		strbuf_puts(sb, "' is a socket of the host, which the command does not see");
@@ -208,7 +219,9 @@ static void explain_paths(const struct cordon_result *result)
 	for (size_t i = 0; i < result->n_denials; i++) {
 		const struct cordon_denial *d = &result->denials[i];
 
-		if (strcmp(d->how, "said") == 0 && !is_said(d))
+		/* Hosts and limits have lines of their own. */
+		if (strcmp(d->how, "said") == 0 && !is_said(d) &&
+		    strncmp(d->rule, "net.", 4) != 0 && strncmp(d->rule, "limits.", 7) != 0)
 			explain_one_path(d);
 	}
 }

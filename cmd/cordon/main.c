@@ -55,6 +55,20 @@ const struct verb verb_table[VERB_MAX] = {
 		"show what this machine offers, layer by layer",
 		"Exit status: 0 all of level namespaces, 1 only level landlock, 125 neither.\n", 1,
 		cmd_check },
+	[VERB_WHY] = { "why", "[OPTIONS] PATH|HOST|PROGRAM",
+		"say whether a run might use it, and what would allow it",
+		"Takes the options of 'cordon run' that decide it. Nothing runs. Examples:\n"
+		"  cordon why ~/data\n"
+		"  cordon why --net-allow example.com example.com:8080\n"
+		"  cordon why --preset node npm\n", 1,
+		cmd_why },
+	[VERB_EXPLAIN] = { "explain", "RECEIPT",
+		"say what a run was refused, and the options that allow it",
+		"RECEIPT is what 'cordon run --receipt FILE' or --json wrote; - is standard\n"
+		"input. "
+		"Example:\n"
+		"  cordon run --receipt r.json -- make; cordon explain r.json\n", 1,
+		cmd_explain },
 	[VERB_POLICY_SHOW] = { "policy show", "[OPTIONS] [--] [COMMAND [ARG...]]",
 		"print the effective policy; with COMMAND also its plan", NULL, 0,
 		cmd_policy_show },

@@ -48,6 +48,8 @@ extern unsigned closed_at_start; /* 1 << fd for each of 0, 1, 2 */
 
 int cmd_run(const struct parsed *args);
 int cmd_check(const struct parsed *args);
+int cmd_why(const struct parsed *args);
+int cmd_explain(const struct parsed *args);
 int cmd_policy_show(const struct parsed *args);
 int cmd_policy_validate(const struct parsed *args);
 int cmd_policy_schema(const struct parsed *args);

@@ -413,6 +413,24 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 			const struct cordon_run_options *options, char **ret,
 			struct cordon_error *err);
 
+/* What a run would be allowed, and why. */
+struct cordon_verdict {
+	const char *what;   /* "read", "write", "connect" or "execve" */
+	const char *target; /* what was asked about, in full */
+	int allowed;
+	const char *rule;   /* policy key that decides; NULL = none does */
+	const char *reason; /* a sentence without its end */
+	const char *fix;    /* flag that would allow it; NULL = none, or none is suggested */
+};
+
+/** Whether a run with this policy might use @subject: a path ("./x", "/x"), a host ("name.example",
+ * "192.0.2.1:22") or a program ("git"). Nothing runs, and no host is asked; files of the caller's
+ * are looked at. *ret is an array of *ret_n verdicts (two for a path); free it with cordon_free().
+ * @options: as for cordon_run_start(); argv may be NULL. */
+int cordon_why(struct cordon_launcher *launcher, const struct cordon_policy *policy,
+	       const struct cordon_run_options *options, const char *subject,
+	       struct cordon_verdict **ret, size_t *ret_n, struct cordon_error *err);
+
 /** Name of an enum cordon_kind as in receipts, such as "timeout"; "unknown" if it is none. */
 const char *cordon_kind_name(int kind);
 /** Name of an enum cordon_level, such as "landlock"; "unknown" if it is none. */

@@ -277,11 +277,21 @@ static void fill_failed(struct cordon_run *run)
 /* A shell, env and their like end so when they do not find a program. */
 #define STATUS_NOT_FOUND 127
 
+/* Of a program that was told about more exactly there is nothing to add. */
+static bool has_told_program(const struct cordon_result *res)
+{
+	for (size_t i = 0; i < res->n_denials; i++)
+		if (strcmp(res->denials[i].what, "execve") == 0)
+			return true;
+	return false;
+}
+
 static void tell_late_notes(struct cordon_run *run)
 {
 	const char *const *notes = run->plan->late_notes;
 
-	if (run->result.kind != CORDON_KIND_EXITED || run->result.exit_code != STATUS_NOT_FOUND)
+	if (run->result.kind != CORDON_KIND_EXITED || run->result.exit_code != STATUS_NOT_FOUND ||
+	    has_told_program(&run->result))
 		return;
 	for (; notes && *notes; notes++)
 		run_add_note(run, *notes);
@@ -306,7 +316,6 @@ static void fill_kind(struct cordon_run *run)
 		if (res->kind == CORDON_KIND_EXITED && run->plan->limits.output_end &&
 		    (run->out.truncated || run->err.truncated))
 			fill_ending(res, CORDON_KIND_OUTPUT);
-		tell_late_notes(run);
 	} else if (run->out_of_memory) {
 		fill_ending(res, CORDON_KIND_MEMORY);
 	} else if (run->ending) {
@@ -467,6 +476,15 @@ static void deny_refused(struct cordon_run *run)
 			     disk);
 }
 
+/* The signal that comes with it ended the command, or (as a shell tells by its status) something
+ * that the command started. */
+static int file_size_was_met(const struct cordon_result *res)
+{
+	return (res->kind == CORDON_KIND_SIGNALED && res->signal == SIGXFSZ) ||
+	       (res->kind == CORDON_KIND_EXITED &&
+		res->exit_code == STATUS_KILLED - SIGKILL + SIGXFSZ);
+}
+
 /* Limits that were reached, and what would have been enough. */
 static void fill_limits(struct cordon_run *run)
 {
@@ -494,8 +512,7 @@ static void fill_limits(struct cordon_run *run)
 			   arena_strdup(a, units_format_duration((int64_t)l->cpu_time_ms, size)),
 			   arena_printf(a, "--cpu-time %s",
 					units_format_duration((int64_t)l->cpu_time_ms * 2, more)));
-	if (res->kind == CORDON_KIND_SIGNALED && res->signal == SIGXFSZ &&
-	    run->plan->limits.file_size_bytes >= 0)
+	if (l->file_size_bytes >= 0 && file_size_was_met(res))
 		deny_limit(run, "file_size", "limits.file_size",
 			   arena_strdup(a, units_format_size(l->file_size_bytes, size)),
 			   arena_printf(a, "--file-size %s",
@@ -567,5 +584,6 @@ void result_fill(struct cordon_run *run)
 		fill_lost(run);
 		gateway_account(run);
 		said_account(run);
+		tell_late_notes(run);
 	}
 }

@@ -38,11 +38,45 @@ static const struct {
 	{ "no such device or address", SAID_NO_DEVICE },
 	{ "no such file", SAID_MISSING },
 	{ ": not found", SAID_MISSING },
+	{ "command not found", SAID_MISSING },
+	{ "cannot find module", SAID_MISSING },
+	{ "does not exist", SAID_MISSING },
+	{ " enoent", SAID_MISSING },
 	{ "can't cd to", SAID_MISSING | SAID_DENIED },
 	{ "directory nonexistent", SAID_MISSING },
-	{ "unable to open database", SAID_MISSING },
-	{ "cannot connect to the docker daemon", SAID_MISSING },
-	{ "operation not permitted", SAID_DENIED },
+	{ "unable to open database", SAID_MISSING | SAID_READ_ONLY | SAID_DENIED },
+	{ "cannot connect to the docker daemon", SAID_MISSING | SAID_NO_DAEMON },
+	{ "operation not permitted", SAID_NOT_PERMITTED },
+	{ "must be superuser", SAID_ONLY_ROOT },
+	{ "must be root", SAID_ONLY_ROOT },
+	{ "critical error", SAID_ONLY_ROOT },
+	{ "no new privileges", SAID_ONLY_ROOT },
+	{ "effective uid is not 0", SAID_ONLY_ROOT },
+	{ "unable to change to root gid", SAID_ONLY_ROOT },
+	{ "must be setuid root", SAID_ONLY_ROOT },
+	{ "cannot set groups", SAID_ONLY_ROOT },
+	{ "invalid argument", SAID_INVALID },
+	{ "protocol not supported", SAID_NO_PROTOCOL },
+	{ "eprotonosupport", SAID_NO_PROTOCOL },
+	{ "address family not supported", SAID_NO_FAMILY },
+	{ "eafnosupport", SAID_NO_FAMILY },
+	{ "too many open files", SAID_MANY_FILES },
+	{ "cannot fork", SAID_NO_TASK },
+	{ "fork: retry", SAID_NO_TASK },
+	{ "can't start new thread", SAID_NO_TASK },
+	{ "unable to create thread", SAID_NO_TASK },
+	{ "fork: resource temporarily unavailable", SAID_NO_TASK },
+	{ "file too large", SAID_TOO_LARGE },
+	{ "authentication agent", SAID_NO_CONNECTION },
+	{ "couldn't connect to server", SAID_NO_CONNECTION },
+	{ "connection refused", SAID_NO_CONNECTION },
+	{ "econnrefused", SAID_NO_CONNECTION },
+	{ "connect eacces", SAID_NO_CONNECTION },
+	{ "could not resolve", SAID_NO_HOST },
+	{ "unable to resolve", SAID_NO_HOST },
+	{ "getaddrinfo eai_again", SAID_NO_HOST },
+	{ "getaddrinfo enotfound", SAID_NO_HOST },
+	{ "name resolution", SAID_NO_HOST },
 };
 
 bool said_is_end(const char *p, const char *end)
@@ -61,7 +95,7 @@ bool said_is_begin(const char *p, const struct said_line *line)
 	       (p[-1] == '\x98' || p[-1] == '\x9c');
 }
 
-static bool begins_with(const char *p, const char *end, const char *text)
+bool said_begins_with(const char *p, const char *end, const char *text)
 {
 	for (; *text; text++, p++)
 		if (p == end || tolower((unsigned char)*p) != *text)
@@ -72,8 +106,11 @@ static bool begins_with(const char *p, const char *end, const char *text)
 static void find_errors(struct said_line *line)
 {
 	for (const char *p = line->begin; p < line->end; p++) {
+		char c = (char)tolower((unsigned char)*p);
+
 		for (size_t i = 0; i < ARRAY_SIZE(phrases); i++) {
-			if (!begins_with(p, line->end, phrases[i].text))
+			if (phrases[i].text[0] != c ||
+			    !said_begins_with(p, line->end, phrases[i].text))
 				continue;
 			line->errors |= phrases[i].error;
 			line->text = line->text ? line->text : p;
@@ -89,7 +126,10 @@ static void look_at_line(struct said *said, struct said_line *line)
 	said->n_lines++;
 	if (said->has_protected && !said_names_line(said, line))
 		said->has_protected = false; /* nothing can be told for sure */
-	if (said->subject->has_failed)
+	if (!said->subject->has_failed)
+		return;
+	if (!said_refused_line(said, line) && !said_net_line(said, line) &&
+	    !said_programs_line(said, line))
 		said_paths_line(said, line);
 }
 
@@ -166,6 +206,24 @@ void said_tell(struct said *said, const char *what, const char *target, const ch
 		said->denials[said->n_denials++] = denial;
 }
 
+void said_tell_once(struct said *said, const char *what, const char *target, const char *rule,
+		    const char *fix)
+{
+	const char *shown = said_shown(said->subject->plan, target);
+
+	for (size_t i = 0; i < said->n_denials; i++)
+		if (strcmp(said->denials[i].target, shown) == 0 &&
+		    strcmp(said->denials[i].what, what) == 0)
+			return;
+	said_tell(said, what, target, rule, fix);
+}
+
+void said_tell_limit(struct said *said, const char *rule, const char *target, const char *fix)
+{
+	if (target && fix)
+		said_tell_once(said, rule + strlen("limits."), target, rule, fix);
+}
+
 size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX])
 {
 	const struct plan_header *h = subject->plan->block;
@@ -192,6 +250,16 @@ bool said_has_failed(const struct cordon_result *res)
 	       (res->kind == CORDON_KIND_EXITED && res->exit_code != 0);
 }
 
+/* Who enforces a limit knows more. */
+static bool is_limit_told(const struct cordon_result *res, const struct cordon_denial *denial)
+{
+	for (size_t i = 0; i < res->n_denials; i++)
+		if (strncmp(denial->rule, "limits.", strlen("limits.")) == 0 &&
+		    strcmp(res->denials[i].rule, denial->rule) == 0)
+			return true;
+	return false;
+}
+
 void said_account(struct cordon_run *run)
 {
 	const struct said_subject subject = {
@@ -206,5 +274,6 @@ void said_account(struct cordon_run *run)
 	size_t n = said_is_wanted(run->plan) ? said_look(&subject, denials) : 0;
 
 	for (size_t i = 0; i < n; i++)
-		result_deny(run, &denials[i]);
+		if (!is_limit_told(&run->result, &denials[i]))
+			result_deny(run, &denials[i]);
 }

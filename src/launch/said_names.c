@@ -37,7 +37,8 @@ static void set_missing(struct said_name *name, const struct plan_reserved *rese
 		name->at &= has_failed ? ~0u : ~SAID_BUSY;
 		return;
 	}
-	name->at |= SAID_NOT_DIR | SAID_DENIED | (reserved->text ? 0 : SAID_NO_DEVICE);
+	name->at |= SAID_NOT_DIR | SAID_DENIED | SAID_NOT_PERMITTED |
+		    (reserved->text ? 0 : SAID_NO_DEVICE);
 	name->below |= SAID_NOT_DIR;
 }
 
@@ -171,7 +172,7 @@ const char *said_shown(const struct plan *plan, const char *path)
 		       : path;
 }
 
-static const char *fix_of(const struct said *l, const char *path)
+const char *said_protect_fix(const struct said *l, const char *path)
 {
 	const char *grant = grant_of(l->plan, path), *fix = NULL;
 	struct strbuf sb = STRBUF_INIT;
@@ -190,7 +191,7 @@ static void tell(struct said *l, struct said_name *name, unsigned errors)
 {
 	name->is_told = true;
 	said_tell(l, name->is_missing && errors & ~SAID_BUSY ? "create" : "write", name->path,
-		  "fs.protect", fix_of(l, name->path));
+		  "fs.protect", said_protect_fix(l, name->path));
 }
 
 bool said_names_line(struct said *l, const struct said_line *line)

@@ -35,15 +35,6 @@
 
 #define LOOKS_MAX 64 /* at names on the host, for one run */
 
-/* What a path of the host is for the command. */
-enum view {
-	VIEW_UNKNOWN, /* something of Cordon's own: nothing is said */
-	VIEW_HIDDEN,
-	VIEW_DENIED, /* by fs.deny */
-	VIEW_READ_ONLY,
-	VIEW_WRITABLE,
-};
-
 /* A path as the host has it. */
 struct place {
 	char text[PATH_MAX]; /* absolute, as it was written */
@@ -51,65 +42,6 @@ struct place {
 	char real_dir[PATH_MAX]; /* of the directory that it lies in */
 	mode_t mode;		 /* 0 = it does not exist */
 };
-
-static enum view step_view(const struct plan_op *op, const char *dst, const char *path)
-{
-	switch (op->type) {
-	case PLAN_OP_DIR:
-	case PLAN_OP_PRIVATE:
-		return strcmp(dst, path) == 0 ? VIEW_UNKNOWN : VIEW_HIDDEN;
-	case PLAN_OP_BIND:
-		return op->flags & PLAN_RDONLY ? VIEW_READ_ONLY : VIEW_WRITABLE;
-	case PLAN_OP_OVERLAY:
-		return VIEW_WRITABLE;
-	case PLAN_OP_MASK:
-		return VIEW_DENIED;
-	default:
-		return VIEW_UNKNOWN;
-	}
-}
-
-/* Level namespaces: the innermost step decides, and of two at one path the later. */
-static enum view mounted_view(const struct plan_header *h, const char *path)
-{
-	enum view best = VIEW_HIDDEN;
-	size_t best_len = 0;
-
-	for (uint32_t i = 0; i < h->n_ops; i++) {
-		const struct plan_op *op = &plan_ops(h)[i];
-		const char *dst = plan_string(h, op->dst);
-
-		if (op->type == PLAN_OP_RULE || op->type == PLAN_OP_UPPER ||
-		    strlen(dst) < best_len || !path_is_within(dst, path))
-			continue;
-		best = step_view(op, dst, path);
-		best_len = strlen(dst);
-	}
-	return best;
-}
-
-/* Level landlock: the rules of a path and of what it lies in add up. */
-static enum view ruled_view(const struct plan_header *h, const char *path, bool is_dir)
-{
-	uint64_t rights = 0;
-
-	for (uint32_t i = 0; i < h->n_ops; i++) {
-		const struct plan_op *op = &plan_ops(h)[i];
-
-		if (op->type == PLAN_OP_RULE &&
-		    path_is_within(plan_string(h, op->dst ? op->dst : op->src), path))
-			rights |= op->access;
-	}
-	if (rights & (is_dir ? LL_FS_MAKE_REG : LL_FS_WRITE_FILE))
-		return VIEW_WRITABLE;
-	return rights & (is_dir ? LL_FS_READ_DIR : LL_FS_READ_FILE) ? VIEW_READ_ONLY : VIEW_HIDDEN;
-}
-
-static enum view view_of(const struct plan_header *h, const char *path, bool is_dir)
-{
-	return h->level == PLAN_LEVEL_NAMESPACES ? mounted_view(h, path)
-						 : ruled_view(h, path, is_dir);
-}
 
 /* How the kernel answers for what the command does not see, and for what it may only read. */
 static unsigned hidden_error(const struct plan_header *h)
@@ -122,11 +54,8 @@ static unsigned read_only_error(const struct plan_header *h)
 	return h->level == PLAN_LEVEL_NAMESPACES ? SAID_READ_ONLY : SAID_DENIED;
 }
 
-/*
- * Where @path leads on the host, with the caller's rights; false = nowhere, or it cannot be told
- * without waiting. The guest may have named a place that another machine keeps, which is gone.
- */
-static bool find_real(const char *path, bool may_follow, char real[PATH_MAX], mode_t *ret_mode)
+/* The guest may have named a place that another machine keeps, which is gone. */
+bool said_find_real(const char *path, bool may_follow, char real[PATH_MAX], mode_t *ret_mode)
 {
 	char name[32];
 	struct stat st;
@@ -182,12 +111,13 @@ static bool find_place(struct place *place, bool may_follow)
 	mode_t dir_mode;
 
 	place->mode = 0;
-	if (!find_real(place->text, may_follow, place->real, &place->mode)) {
+	if (!said_find_real(place->text, may_follow, place->real, &place->mode)) {
 		/* Where it would lead cannot be told from the text. */
 		if (path_has_dotdot(place->text) || !cut_name(place->text, dir))
 			return false;
 		place->real[0] = '\0';
-		return find_real(dir, may_follow, place->real_dir, &dir_mode) && S_ISDIR(dir_mode);
+		return said_find_real(dir, may_follow, place->real_dir, &dir_mode) &&
+		       S_ISDIR(dir_mode);
 	}
 	if (path_has_dotdot(place->text))
 		memcpy(place->text, place->real, PATH_MAX);
@@ -213,6 +143,21 @@ static const char *fix_of(const struct said *said, bool is_write, const char *pa
 	return fix;
 }
 
+const char *said_read_fix(const struct said *said, const char *path, const char *real)
+{
+	return fix_of(said, false, path, real);
+}
+
+const char *said_write_fix(const struct said *said, const char *path, const char *real, bool is_dir)
+{
+	char dir[PATH_MAX], real_dir[PATH_MAX];
+
+	if (is_dir)
+		return fix_of(said, true, path, real);
+	return cut_name(path, dir) && cut_name(real, real_dir) ? fix_of(said, true, dir, real_dir)
+							       : NULL;
+}
+
 /* A file cannot be made or replaced by a grant of the file. */
 static const char *fix_for_write(const struct said *said, const struct place *place)
 {
@@ -221,19 +166,6 @@ static const char *fix_for_write(const struct said *said, const struct place *pl
 	if (S_ISDIR(place->mode))
 		return fix_of(said, true, place->text, place->real);
 	return cut_name(place->text, dir) ? fix_of(said, true, dir, place->real_dir) : NULL;
-}
-
-/* Once for each refusal. */
-static void tell(struct said *said, const char *what, const char *target, const char *rule,
-		 const char *fix)
-{
-	const char *shown = said_shown(said->subject->plan, target);
-
-	for (size_t i = 0; i < said->n_denials; i++)
-		if (strcmp(said->denials[i].target, shown) == 0 &&
-		    strcmp(said->denials[i].what, what) == 0)
-			return;
-	said_tell(said, what, target, rule, fix);
 }
 
 /* Can it be no sentence? Nobody has checked this name. */
@@ -255,7 +187,7 @@ static bool tell_kept(struct said *said, const char *path)
 	    discover_may_advise(said->subject->plan->home, path, false) ||
 	    view_of(said->plan, path, false) != VIEW_HIDDEN)
 		return false;
-	tell(said, "read", path, "fs.read", NULL);
+	said_tell_once(said, "read", path, "fs.read", NULL);
 	return true;
 }
 
@@ -268,18 +200,18 @@ static bool tell_hidden(struct said *said, const struct place *place, unsigned e
 
 	/* A cover cannot be opened. */
 	if (view == VIEW_DENIED && errors & (SAID_DENIED | SAID_NO_DEVICE)) {
-		tell(said, "read", place->text, "fs.deny", NULL);
+		said_tell_once(said, "read", place->text, "fs.deny", NULL);
 		return true;
 	}
 	if (view != VIEW_HIDDEN || !(errors & hidden_error(h)))
 		return false;
 	if (S_ISSOCK(place->mode))
-		tell(said, "connect", place->text, "fs.read", NULL);
+		said_tell_once(said, "connect", place->text, "fs.read", NULL);
 	else if (wants_write)
-		tell(said, "write", place->text, "fs.write", fix_for_write(said, place));
+		said_tell_once(said, "write", place->text, "fs.write", fix_for_write(said, place));
 	else
-		tell(said, "read", place->text, "fs.read",
-		     fix_of(said, false, place->text, place->real));
+		said_tell_once(said, "read", place->text, "fs.read",
+			       fix_of(said, false, place->text, place->real));
 	return true;
 }
 
@@ -292,15 +224,15 @@ static bool tell_unseen(struct said *said, const char *path, unsigned errors, bo
 	if (path_has_dotdot(path) || !is_plain_name(path))
 		return false;
 	if (view == VIEW_DENIED && errors & (SAID_DENIED | SAID_NO_DEVICE)) {
-		tell(said, "read", path, "fs.deny", NULL);
+		said_tell_once(said, "read", path, "fs.deny", NULL);
 		return true;
 	}
 	if (view != VIEW_HIDDEN || !(errors & hidden_error(said->plan)))
 		return false;
 	if (!wants_write)
-		tell(said, "read", path, "fs.read", fix_of(said, false, path, path));
+		said_tell_once(said, "read", path, "fs.read", fix_of(said, false, path, path));
 	else if (cut_name(path, dir))
-		tell(said, "write", path, "fs.write", fix_of(said, true, dir, dir));
+		said_tell_once(said, "write", path, "fs.write", fix_of(said, true, dir, dir));
 	return true;
 }
 
@@ -319,14 +251,14 @@ static bool tell_closed(struct said *said, const struct place *place, enum view 
 	fix = fix_for_write(said, place);
 	if (!fix || !cut_name(place->text, dir))
 		return false;
-	tell(said, "write", place->mode ? place->text : dir, "fs.write", fix);
+	said_tell_once(said, "write", place->mode ? place->text : dir, "fs.write", fix);
 	return true;
 }
 
 /* Words of programs that make something, or write. */
 static bool says_write(const struct said_line *line)
 {
-	static const char *const words[] = { "create", "touch", "writ", "mkdir", "save" };
+	static const char *const words[] = { "create", "touch", "writ", "mkdir", "save", "output" };
 	size_t n = (size_t)(line->end - line->begin);
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -358,7 +290,9 @@ static bool judge(struct said *said, const struct said_line *line, const char *t
 		return true;
 	if (place.mode)
 		return tell_hidden(said, &place, line->errors, says_write(line));
-	return line->errors & hidden_error(h) && says_write(line) &&
+	/* Without Landlock's right to make it; to read it, it would just not be there. */
+	return line->errors & hidden_error(h) &&
+	       (says_write(line) || h->level == PLAN_LEVEL_LANDLOCK) &&
 	       tell_closed(said, &place, VIEW_HIDDEN);
 }
 
@@ -423,8 +357,9 @@ static bool judge_piece(struct said *said, const struct said_line *line)
 		end = begin - 2;
 		begin = piece_before(line, end);
 	}
-	if (!begin)
+	if (!begin && !says_write(line))
 		return false;
+	begin = begin ? begin : line->begin;
 	for (word = end; word > begin && word[-1] != ' ';)
 		word--;
 	return judge(said, line, begin, (size_t)(end - begin), word > begin) ||

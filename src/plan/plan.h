@@ -142,6 +142,7 @@ struct plan {
 	const char **covered;
 	size_t n_covered;
 	const char *cwd, *home;	 /* the caller's, for messages; NULL = none */
+	const char *caller_path; /* the caller's PATH, the same */
 	const char **notes;	 /* remarks for a terminal, one line each; NULL-terminated */
 	const char **late_notes; /* the same, for a command that did not find a program */
 	const char **layers;	 /* for the receipt; NULL-terminated */

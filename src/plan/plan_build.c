@@ -333,6 +333,7 @@ static void hand_over(struct build *b)
 	b->plan->n_covered = b->covered.n;
 	b->plan->cwd = b->cwd_real;
 	b->plan->home = b->home_real;
+	b->plan->caller_path = plan_caller_path(b);
 	b->plan->enforced = b->enforced;
 	b->plan->n_enforced = b->n_enforced;
 	b->plan->publish = b->publish;

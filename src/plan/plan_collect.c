@@ -144,7 +144,7 @@ static int grant_cwd(struct build *b, int fd)
 	return plan_add_opened(b, b->cwd_real, fd, g, NULL);
 }
 
-static const char *caller_path(const struct build *b)
+const char *plan_caller_path(const struct build *b)
 {
 	const char *const *envp = b->in->options->envp;
 
@@ -212,7 +212,7 @@ static int grant_program(struct build *b)
 	const struct discover_input in = { .command = own    ? own
 						      : left ? left
 							     : name,
-					   .search_path = caller_path(b),
+					   .search_path = plan_caller_path(b),
 					   .cwd = b->cwd,
 					   .home = b->home_real,
 					   .show_search = !b->in->is_self };

@@ -245,6 +245,8 @@ bool plan_is_shown(const struct build *b, const char *path);
 int plan_choose_start_dir(struct build *b);
 
 /* plan_grants.c */
+/* As the caller has it; NULL = not known. */
+const char *plan_caller_path(const struct build *b);
 int plan_add_grant(struct build *b, const char *typed, int origin, bool write, struct grant **ret);
 /* @g says what kind it is. Takes @fd, opened from @path, in any case. */
 int plan_add_opened(struct build *b, const char *path, int fd, struct grant *g, struct grant **ret);

@@ -106,5 +106,6 @@ bool plan_keep(struct plan *plan)
 	       keep_names(plan, &plan->reserved, plan->n_reserved) &&
 	       keep_names(plan, &plan->absent, plan->n_absent) && keep_repos(plan) &&
 	       keep_strings(plan, &plan->covered, plan->n_covered) && keep_enforced(plan) &&
-	       keep_string(plan, &plan->cwd) && keep_string(plan, &plan->home);
+	       keep_string(plan, &plan->cwd) && keep_string(plan, &plan->home) &&
+	       keep_string(plan, &plan->caller_path);
 }

@@ -15,7 +15,7 @@ SESSION_VERBS = [
     f"session {word}"
     for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop")
 ]
-VERBS = ["run", "check", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
+VERBS = ["run", "check", "why", "explain", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
          "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
          "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]

@@ -204,13 +204,17 @@ def test_a_program_that_is_not_found_is_named(me, level):
     path = f"{bin_dir}:{SYSTEM}"
     out, done = both(me, path, "mytool", level)
     assert out == b"mine\n" and done.returncode == 127
-    note = f"'mytool' is in '{bin_dir}', which is not shown to the command; show it with -r '{bin_dir}'"
+    note = f"cordon: '{bin_dir}/mytool' is not shown to the command (show it with -r {bin_dir})\n"
     assert note.encode() in done.stderr, done
     done = me.run(["-r", bin_dir], ["sh", "-c", "mytool"], level, env={"PATH": path})
     assert (done.stdout, done.stderr) == (b"mine\n", b""), done
-    # A script's own calls are not known: the directories are named.
+    # It is a script's own call that is not found.
     make(me, me.work / "build.sh", "#!/bin/sh\nmytool\n", 0o755)
     done = me.run([], ["./build.sh"], level, env={"PATH": path})
+    assert done.returncode == 127 and note.encode() in done.stderr, done
+    # Of one that does not say what it misses only the directories are known.
+    make(me, me.work / "silent.sh", "#!/bin/sh\nmytool 2> /dev/null\n", 0o755)
+    done = me.run([], ["./silent.sh"], level, env={"PATH": path})
     assert done.returncode == 127 and f"'{bin_dir}'; show a directory with -r DIR".encode() in done.stderr
     for script in ("true", "exit 3", "test mytool"):
         done = me.run([], ["sh", "-c", script], level, env={"PATH": path})

@@ -254,6 +254,7 @@ def test_memory_and_processes_are_limited():
         ("python3 -c 'import no_such_module'", ["module", "fs_read", "net_allow"]),
         ("sh -c 'kill -ABRT $$'; exit $?", ["134", "SIGABRT"]),
         ("echo 'must be superuser to use mount' >&2; exit 32", ["administrator", "No setting"]),
+        ("unshare -r true", ["Refused", "needed for unshare", "no setting gives it"]),
         ("kill -SEGV $$", ["SIGSEGV"]),
         ("true", ["succeeded"]),
     ],
@@ -272,6 +273,9 @@ def test_explain_names_the_limit_and_what_would_do():
         assert "disk limit of 1M" in box.run("head -c 9M /dev/zero > /tmp/x; sleep 9").explain()
     text = pycordon.run("head -c 9M /dev/zero > /tmp/x", limits_file_size="1M").explain()
     assert "limits_file_size" in text and "--" not in text
+    script = "python3 -c 'f = [open(\"/dev/null\") for _ in range(40)]'"
+    text = pycordon.run(script, limits_open_files=32).explain()
+    assert "A limit may have been reached: 32 open files." in text and "limits_open_files=64" in text, text
     text = pycordon.run("seq 9999", max_output=100).explain()
     assert "succeeded" in text and "cut" in text and "max_output_bytes" in text
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _DENIED = {
     "resolve": "looking up", "connect": "connecting to", "execve": "executing",
-    "read": "reading", "write": "writing to",
+    "read": "reading", "write": "writing to", "privilege": "the rights that are needed for", "socket": "opening",
 }  # fmt: skip
 
 #: What holds if nothing is stated.
@@ -98,13 +98,18 @@ def _fix(denial: "Denial") -> str:
 
 def _denial(denial: "Denial", result: "Result") -> str:
     if denial.rule.startswith("limits."):
-        text = f"A limit was reached: {_shown(denial.target)}. {_allow(denial.rule)}"
+        target, maybe, _ = _shown(denial.target).partition(" (may have been reached)")
+        text = f"A limit {'may have been' if maybe else 'was'} reached: {target}. {_allow(denial.rule)}"
         return text + (f" It would be allowed with {_fix(denial)}." if denial.fix else "")
     what = _DENIED.get(denial.what, _shown(denial.what))
     text = f"Refused: {what} {_shown(denial.target)}"
+    if denial.rule == "isolation":
+        return f"{text}: no command has that inside, and no setting gives it."
+    if denial.how == "said" and denial.rule == "net.allow" and not denial.fix:
+        return f"{text}. {_allow(denial.rule)}"
     if denial.how == "said" and not denial.fix:
         return f"{text}. It is kept from the sandbox on purpose; no setting is suggested."
-    if denial.how == "said" and denial.what == "read":
+    if denial.how == "said" and denial.rule == "fs.read" and denial.what in ("read", "execve"):
         return f"Not shown inside: {_shown(denial.target)}. If it exists, {_fix(denial)} shows it."
     if denial.rule == "net.allow" and _has_no_network(result):
         text += "; there is no network"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple
@@ -79,6 +80,11 @@ class Denial:
         """What would allow it, as an argument of Sandbox(): ``net_allow=["example.com"]``; None if
         no setting does."""
         flag, _, value = (self.fix or "").partition(" ")
+        both = shlex.split(self.fix or "")
+        if len(both) == 4 and both[0] == both[2]:  # two paths
+            first, second = setting(flag, both[1]), setting(flag, both[3])
+            if first and second and first.endswith("]"):
+                return f"{first[:-1]}, {second.partition('[')[2]}"
         return setting(flag, value or None)
 
 
