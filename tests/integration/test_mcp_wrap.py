@@ -309,6 +309,9 @@ def test_servers_are_wrapped_wherever_the_file_has_them(me):
     status, _, got = wrap_config(me, {"mcpServers": {"a": one}, "servers": {"b": one}, "projects": {"/p": {"mcpServers": {"c": one}}}})
     found = [got["mcpServers"]["a"], got["servers"]["b"], got["projects"]["/p"]["mcpServers"]["c"]]
     assert status == 0 and all(is_wrapped(me, server) for server in found)
+    # In a list, too.
+    status, _, got = wrap_config(me, {"profiles": [{"mcpServers": {"a": one}}, [{"mcpServers": {"a": one}}]]})
+    assert status == 0 and is_wrapped(me, got["profiles"][0]["mcpServers"]["a"]) and is_wrapped(me, got["profiles"][1][0]["mcpServers"]["a"])
     # A server that is called as VS Code calls its map.
     local = {"type": "local", "command": ["x"]}
     status, _, got = wrap_config(me, {"mcp": {"servers": local, "a": local}})
