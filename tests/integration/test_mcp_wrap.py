@@ -359,18 +359,6 @@ def test_printed_configurations_start_the_server(client, me, project, name):
     assert c.call("get_limits").data["workspace"]["directory"] == str(project)
 
 
-def test_selftest(me, project):
-    for opts in ([], ["--workspace", project]):
-        done = me.outside([me.cordon, "mcp", "--selftest", *opts])
-        assert done.returncode == 0, done.stdout
-        assert b"FAILED" not in done.stdout and b"is hidden" in done.stdout
-    assert os.listdir(project) == ["file.txt"]
-    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", "/nowhere"])
-    assert done.returncode == 125 and b"FAILED" in done.stdout
-    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", me.home])
-    assert done.returncode == 125 and b"FAILED  a command: " in done.stdout and b"XDG_STATE_HOME" in done.stdout
-
-
 @pytest.mark.parametrize(
     "words, said",
     [
