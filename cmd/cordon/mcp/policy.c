@@ -20,6 +20,7 @@
 #include "mcp.h"
 #include "server.h"
 #include "verbs.h"
+#include "workspace.h"
 
 #define WALL_MS 120000
 #define MEMORY_BYTES ((int64_t)1 << 30)
@@ -129,7 +130,7 @@ static int name_workspace(struct server *s, struct cordon_error *err)
 	}
 	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
 		return cordon_err(err, CORDON_E_SYSTEM, 0, "there are no random numbers");
-	snprintf(s->workspace, sizeof(s->workspace), "mcp-%08x", number);
+	snprintf(s->workspace, sizeof(s->workspace), SERVER_WORKSPACE "%08x", number);
 	return 0;
 }
 
@@ -322,6 +323,8 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 	r = read_options(s, &w, err);
 	if (r >= 0)
 		r = make_final(s, err);
+	if (r >= 0 && s->workspace[0])
+		workspace_collect();
 	if (r >= 0)
 		r = cordon_launcher_new(&s->launcher, err);
 	if (r >= 0 && !s->workspace[0])

@@ -308,6 +308,8 @@ void tool_close_session(struct call *call);
 void tool_execute(struct call *call);
 
 /* end_workspace.c */
+/* Servers that were killed have left workspaces: those without changes go, beside us. */
+void workspace_collect(void);
 void server_end_workspace(struct server *s);
 
 #endif
