@@ -3,6 +3,7 @@
 means before and after, so that no server is overlooked and nothing else changes."""
 
 import random
+import tomllib
 
 import pytest
 from mcplib import client  # noqa: F401
