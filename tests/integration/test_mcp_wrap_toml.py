@@ -8,8 +8,6 @@ import tomllib
 import pytest
 from mcplib import client  # noqa: F401
 
-tomllib = pytest.importorskip("tomllib")
-
 CONFIG = '''# Codex ä
 model = "o9" # [mcp_servers.no] command = "x"
 sandbox = 'literal \\ "x"'
