@@ -84,7 +84,8 @@ ENDS = {
 def test_a_limit_that_ends_the_server(wrapped, me, kind):
     method, params, opts, status, rule, words = ENDS[kind]
     c = wrapped(*opts)
-    assert c.ask("hello")["result"] == {"did": None}
+    if kind != "timeout":  # it may be over before a busy machine has started Python
+        assert c.ask("hello")["result"] == {"did": None}
     c.request(method, params)
     said, receipt, rest = ended(me, c, kind, status)
     assert all(word in said for word in words), said

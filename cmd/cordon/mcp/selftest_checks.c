@@ -14,7 +14,7 @@
 #include "base/macros.h"
 #include "selftest.h"
 
-#define SILENCE_MS 700 /* longer than a call that is cancelled would have taken */
+#define SILENCE_MS 1000 /* longer than a call that is cancelled would have taken */
 #define MODERN_META                                                                                \
 	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                   \
 	"\"io.modelcontextprotocol/clientCapabilities\":{}}"
@@ -295,7 +295,7 @@ static void check_cancel(struct probe *p)
 {
 	static const char words[] =
 		"{\"jsonrpc\":\"2.0\",\"id\":\"c\",\"method\":\"tools/call\",\"params\":{"
-		"\"name\":\"run_command\",\"arguments\":{\"command\":\"sleep 0.3\"}}}\n"
+		"\"name\":\"run_command\",\"arguments\":{\"command\":\"sleep 0.1\"}}}\n"
 		"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
 		"\"requestId\":\"c\"}}\n";
 	struct pollfd fd = { .fd = p->from, .events = POLLIN };
