@@ -382,6 +382,7 @@ int cmd_workspace_gc(const struct parsed *args)
 		return workspace_fail(&err);
 	options.dry_run = gc.dry_run;
 	options.told = told_gc;
+	options.is_disposable = is_server_workspace;
 	options.arg = &gc;
 	json_writer_init(&gc.w, &gc.sb, 0);
 	if (gc.is_json) {

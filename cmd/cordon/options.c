@@ -235,7 +235,7 @@ const struct option option_table[OPT_MAX] = {
 		"claude cursor vscode codex opencode",
 		"claude, cursor, vscode, codex or opencode" },
 	[OPT_SELFTEST] = { "selftest", 0, GROUP_RESULT, COMPLETE_NONE, MCP, NULL, NULL, NULL,
-		"play a client and say what works" },
+		"play a client: what works (here, or of -- COMMAND)" },
 	[OPT_HELP] = { "help", 'h', GROUP_RESULT, COMPLETE_NONE, ALL, NULL, NULL, NULL,
 		"print this help" },
 };

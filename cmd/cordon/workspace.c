@@ -323,3 +323,12 @@ int parse_age(const char *text, int64_t *ret_s, struct cordon_error *err)
 		cordon_err_prefix(err, "--older-than");
 	return r;
 }
+
+int is_server_workspace(void *arg, const struct cordon_workspace_info *info)
+{
+	const size_t n = sizeof(SERVER_WORKSPACE) - 1;
+
+	(void)arg;
+	return !strncmp(info->name, SERVER_WORKSPACE, n) && strlen(info->name) == n + 8 &&
+	       strspn(info->name + n, "0123456789abcdef") == 8;
+}

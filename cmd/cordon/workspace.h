@@ -27,6 +27,11 @@ int workspace_path(const char *base, const char *given, const char **ret, struct
 /* Is @path one of @paths or below one of them? True if there are no paths. */
 int workspace_wants(const char *const *paths, const char *path);
 
+/* How the names begin that `cordon mcp` makes up; eight digits follow. */
+#define SERVER_WORKSPACE "mcp-"
+/* For cordon_workspace_gc(): 1 = it has such a name. */
+int is_server_workspace(void *arg, const struct cordon_workspace_info *info);
+
 /* Says what went wrong; returns the exit status. */
 int workspace_fail(const struct cordon_error *err);
 

@@ -328,6 +328,12 @@ int cordon_run_wait(struct cordon_run *run, int timeout_ms, struct cordon_error 
 void cordon_run_output(struct cordon_run *run, struct cordon_output *ret_out,
 		       struct cordon_output *ret_err);
 
+/** What a text of a run says about its errors, judged as the words of a command are (how "said"):
+ * for runs that serve files, whose errors are no words. Not before the run has a result; *ret lives
+ * as long as the run. */
+int cordon_run_refusals(struct cordon_run *run, const char *text, size_t len,
+			const struct cordon_denial **ret, size_t *ret_n, struct cordon_error *err);
+
 /** Sends @signal to the command's process group. */
 int cordon_run_signal(struct cordon_run *run, int signal, struct cordon_error *err);
 

@@ -106,6 +106,17 @@ int cordon_command_wait(struct cordon_command *command, int timeout_ms, struct c
 void cordon_command_output(struct cordon_command *command, struct cordon_output *ret_out,
 			   struct cordon_output *ret_err);
 
+/**
+ * What was refused to a command that goes on, for whoever reads its words on another way than
+ * standard error (an interpreter's answer). @text: what it said about an error, as its result would
+ * have judged it (how "said"); with @len 0 nothing is looked for in it. Besides, what the network
+ * has refused since the last such call, or the command's start: to it, or to what runs beside it in
+ * the session. *ret is valid until the next such call for the command, or its end.
+ */
+int cordon_command_refusals(struct cordon_command *command, const char *text, size_t len,
+			    const struct cordon_denial **ret, size_t *ret_n,
+			    struct cordon_error *err);
+
 /** Sends @signal to the command's process group. Nothing happens once it has ended. */
 int cordon_command_signal(struct cordon_command *command, int signal, struct cordon_error *err);
 

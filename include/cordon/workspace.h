@@ -230,12 +230,17 @@ struct cordon_gc_options {
 	int dry_run;
 	void (*told)(void *arg, const struct cordon_workspace_info *info, const char *why);
 	void *arg;
+	/* Asked about workspaces that have a name: 1 = without changes they are not needed, either,
+	 * since a program has made the name up. NULL = no. */
+	int (*is_disposable)(void *arg, const struct cordon_workspace_info *info);
+	int only_disposable; /* nothing else is removed or looked at */
 };
 
 #define CORDON_GC_OPTIONS_INIT { .size = sizeof(struct cordon_gc_options), .older_than_s = -1 }
 
-/** Removes workspaces without changes and without a name, and half-made or half-removed ones. Those
- * whose base is gone are removed only if they are old enough. *ret_n: how many. */
+/** Removes workspaces without changes and without a name (see is_disposable), and half-made or
+ * half-removed ones. Those whose base is gone are removed only if they are old enough. *ret_n: how
+ * many. */
 int cordon_workspace_gc(const char *state_dir, const struct cordon_gc_options *options,
 			uint64_t *ret_n, struct cordon_error *err);
 

@@ -17,6 +17,7 @@
 
 struct cordon_launcher;
 struct cordon_run;
+struct arena;
 struct plan;
 
 struct run_gateway {
@@ -63,5 +64,10 @@ void gateway_done(struct cordon_launcher *launcher, struct run_gateway *gateway)
 int gateway_error(const struct cordon_run *run, struct cordon_error *err);
 /* Bytes and refusals, into the result. */
 void gateway_account(struct cordon_run *run);
+/* While it runs: what it has refused so far. */
+uint32_t gateway_n_refusals(const struct cordon_run *run);
+/* How often it has refused this, 0 = never; @ret may be NULL, its strings are in @arena. */
+uint32_t gateway_refusal(const struct cordon_run *run, uint32_t i, struct arena *arena,
+			 struct cordon_denial *ret);
 
 #endif

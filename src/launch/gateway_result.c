@@ -78,11 +78,11 @@ static const struct {
 };
 
 /* "host:port", with brackets where they are needed. */
-static const char *with_port(struct cordon_run *run, const char *host, unsigned port)
+static const char *with_port(struct arena *arena, const char *host, unsigned port)
 {
 	if (port == 0)
-		return arena_strdup(&run->arena, host);
-	return arena_printf(&run->arena, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
+		return arena_strdup(arena, host);
+	return arena_printf(arena, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, port);
 }
 
 /* Addresses that names get inside. Allowing one does not help. */
@@ -121,87 +121,112 @@ static bool can_be_allowed(const struct cordon_run *run, const char *host, unsig
 	return false;
 }
 
-static const char *allow_flag(struct cordon_run *run, const char *host, unsigned port)
+static const char *allow_flag(const struct cordon_run *run, struct arena *arena, const char *host,
+			      unsigned port)
 {
 	const char *target;
 
 	if (!can_be_allowed(run, host, port))
 		return NULL;
-	target = with_port(run, host, port);
-	return target ? arena_printf(&run->arena, "--net-allow %s", target) : NULL;
+	target = with_port(arena, host, port);
+	return target ? arena_printf(arena, "--net-allow %s", target) : NULL;
 }
 
 /* The flag for an address that an allowed name has, with the ports of the name's rules. */
-static const char *allow_address(struct cordon_run *run, const char *name, const char *addr)
+static const char *allow_address(const struct cordon_run *run, struct arena *arena,
+				 const char *name, const char *addr)
 {
 	const struct gateway_config *c = run->plan->gateway;
 	const struct net_rules rules = { c->rules, c->rules + c->n_allow, c->n_allow, c->n_deny };
 	const char *fix;
 	unsigned n = 0;
 
-	fix = strchr(addr, ':') ? arena_printf(&run->arena, "--net-allow [%s]", addr)
-				: arena_printf(&run->arena, "--net-allow %s", addr);
+	fix = strchr(addr, ':') ? arena_printf(arena, "--net-allow [%s]", addr)
+				: arena_printf(arena, "--net-allow %s", addr);
 	for (uint32_t i = 0; i < c->n_ports && fix && n < NET_RULE_PORTS_MAX; i++) {
 		if (net_judge_name(&rules, name, c->ports[i]) == NET_ALLOWED)
-			fix = arena_printf(&run->arena, "%s%c%u", fix, n++ ? ',' : ':',
-					   c->ports[i]);
+			fix = arena_printf(arena, "%s%c%u", fix, n++ ? ',' : ':', c->ports[i]);
 	}
 	return can_be_allowed(run, addr, 0) ? fix : NULL;
 }
 
-static const char *fix_of(struct cordon_run *run, const struct refusal *r)
+static const char *fix_of(const struct cordon_run *run, struct arena *arena,
+			  const struct refusal *r)
 {
 	char size[UNITS_TEXT_MAX];
 
 	switch (r->reason) {
 	case GATEWAY_R_NOT_LISTED:
 	case GATEWAY_R_PORT:
-		return allow_flag(run, r->host, r->port);
+		return allow_flag(run, arena, r->host, r->port);
 	case GATEWAY_R_SPECIAL:
 		if (!r->other[0])
-			return allow_flag(run, r->host, r->port);
-		return r->port ? allow_flag(run, r->other, r->port)
-			       : allow_address(run, r->host, r->other);
+			return allow_flag(run, arena, r->host, r->port);
+		return r->port ? allow_flag(run, arena, r->other, r->port)
+			       : allow_address(run, arena, r->host, r->other);
 	case GATEWAY_R_SNI:
 	case GATEWAY_R_HOST:
-		return allow_flag(run, r->other, r->port);
+		return allow_flag(run, arena, r->other, r->port);
 	case GATEWAY_R_BYTES:
 		return arena_printf(
-			&run->arena, "--net-max %s",
+			arena, "--net-max %s",
 			units_format_size((int64_t)(2 * run->plan->gateway->max_bytes), size));
 	default:
 		return NULL;
 	}
 }
 
-static const char *target_of(struct cordon_run *run, const struct refusal *r)
+static const char *target_of(struct arena *arena, const struct refusal *r)
 {
 	bool is_other = r->reason == GATEWAY_R_SNI || r->reason == GATEWAY_R_HOST;
 	const char *note = reasons[r->reason].note;
-	const char *target = with_port(run, is_other ? r->other : r->host, r->port);
+	const char *target = with_port(arena, is_other ? r->other : r->host, r->port);
 
 	if (!target || !note)
 		return target;
 	if (r->reason == GATEWAY_R_PROXY)
-		return arena_printf(&run->arena, "the proxy (%s: %s)", note, r->other);
+		return arena_printf(arena, "the proxy (%s: %s)", note, r->other);
 	if (is_other)
-		return arena_printf(&run->arena, "%s (%s, %s)", target, note, r->host);
+		return arena_printf(arena, "%s (%s, %s)", target, note, r->host);
 	if (r->other[0])
-		return arena_printf(&run->arena, "%s (%s: %s)", target, note, r->other);
-	return arena_printf(&run->arena, "%s (%s)", target, note);
+		return arena_printf(arena, "%s (%s: %s)", target, note, r->other);
+	return arena_printf(arena, "%s (%s)", target, note);
 }
 
-static void add_refusal(struct cordon_run *run, const struct refusal *r)
+uint32_t gateway_refusal(const struct cordon_run *run, uint32_t i, struct arena *arena,
+			 struct cordon_denial *ret)
 {
-	const struct cordon_denial denial = {
-		.what = r->port || r->reason == GATEWAY_R_PROXY ? "connect" : "resolve",
-		.target = target_of(run, r),
-		.rule = reasons[r->reason].rule,
-		.fix = fix_of(run, r),
-	};
+	const struct gateway_account *a = run->gateway.account;
+	struct refusal r = { .reason = 0 };
+	uint32_t count;
 
-	if (denial.target)
-		result_deny(run, &denial);
+	if (i >= gateway_n_refusals(run))
+		return 0;
+	r.reason = a->denials[i].reason;
+	r.port = a->denials[i].port;
+	count = __atomic_load_n(&a->denials[i].count, __ATOMIC_RELAXED);
+	if (r.reason == 0 || r.reason >= GATEWAY_R_MAX)
+		return 0;
+	if (!ret)
+		return count;
+	copy_text(r.host, sizeof(r.host), a->denials[i].host);
+	copy_text(r.other, sizeof(r.other), a->denials[i].other);
+	*ret = (struct cordon_denial){
+		.what = r.port || r.reason == GATEWAY_R_PROXY ? "connect" : "resolve",
+		.target = target_of(arena, &r),
+		.rule = reasons[r.reason].rule,
+		.fix = fix_of(run, arena, &r),
+		.how = "enforced",
+	};
+	return ret->target ? count : 0;
+}
+
+uint32_t gateway_n_refusals(const struct cordon_run *run)
+{
+	const struct gateway_account *a = run->gateway.account;
+	uint32_t n = a ? __atomic_load_n(&a->n_denials, __ATOMIC_ACQUIRE) : 0;
+
+	return n < GATEWAY_DENIALS_MAX ? n : GATEWAY_DENIALS_MAX;
 }
 
 /* Without its gateway a run has no network; nothing was opened by its end. */
@@ -295,7 +320,6 @@ void gateway_account(struct cordon_run *run)
 {
 	const struct gateway_account *a = run->gateway.account;
 	struct cordon_result *res = &run->result;
-	uint32_t n;
 
 	res->published = run->gateway.published;
 	res->n_published = run->gateway.n_published;
@@ -304,15 +328,11 @@ void gateway_account(struct cordon_run *run)
 		return;
 	res->net_bytes_in = a->bytes_in;
 	res->net_bytes_out = a->bytes_out;
-	n = __atomic_load_n(&a->n_denials, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < n && i < GATEWAY_DENIALS_MAX; i++) {
-		struct refusal r = { a->denials[i].reason, a->denials[i].port, "", "" };
+	for (uint32_t i = 0; i < gateway_n_refusals(run); i++) {
+		struct cordon_denial denial;
 
-		if (r.reason == 0 || r.reason >= GATEWAY_R_MAX)
-			continue;
-		copy_text(r.host, sizeof(r.host), a->denials[i].host);
-		copy_text(r.other, sizeof(r.other), a->denials[i].other);
-		add_refusal(run, &r);
+		if (gateway_refusal(run, i, &run->arena, &denial))
+			result_deny(run, &denial);
 	}
 	if (a->n_more)
 		add_rest(run, a->n_more);

@@ -401,6 +401,9 @@ bool said_is_wanted(const struct plan *plan);
 bool said_has_failed(const struct cordon_result *res);
 /* A denial for each refusal that the command's own words name; how many there are. */
 size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX]);
+/* The same of a text, which somebody else has read; subject->out and err do not matter. */
+size_t said_look_at(const struct said_subject *subject, const char *text, size_t len,
+		    struct cordon_denial ret[SAID_DENIALS_MAX]);
 /* Adds those of the run's command to its result, whose kind is known. */
 void said_account(struct cordon_run *run);
 

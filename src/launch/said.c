@@ -224,16 +224,32 @@ void said_tell_limit(struct said *said, const char *rule, const char *target, co
 		said_tell_once(said, rule + strlen("limits."), target, rule, fix);
 }
 
-size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX])
+static struct said begin(const struct said_subject *subject, struct cordon_denial *denials)
 {
 	const struct plan_header *h = subject->plan->block;
-	struct said said = {
+
+	return (struct said){
 		.subject = subject,
 		.plan = h,
 		.cwd = subject->cwd ? subject->cwd : plan_string(h, h->cwd),
 		.has_protected = has_protected(h),
-		.denials = ret,
+		.denials = denials,
 	};
+}
+
+size_t said_look_at(const struct said_subject *subject, const char *text, size_t len,
+		    struct cordon_denial ret[SAID_DENIALS_MAX])
+{
+	struct said said = begin(subject, ret);
+
+	look_at_text(&said, text, len, false);
+	free(said.names);
+	return said.n_denials;
+}
+
+size_t said_look(const struct said_subject *subject, struct cordon_denial ret[SAID_DENIALS_MAX])
+{
+	struct said said = begin(subject, ret);
 
 	if (!said.has_protected && !subject->has_failed)
 		return 0;

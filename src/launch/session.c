@@ -279,6 +279,7 @@ static void free_command(struct cordon_command *c)
 	free(c->shown[0]);
 	free(c->shown[1]);
 	arena_done(&c->arena);
+	arena_done(&c->later_arena);
 	free(c);
 }
 
@@ -296,6 +297,7 @@ static int exec_locked(struct cordon_session *s, const struct cordon_exec_option
 	c->session = s;
 	c->number = ++s->last_number;
 	c->started_ns = clock_ns();
+	refusals_mark(c);
 	c->keeps_rest = o->orphans == CORDON_ORPHANS_KEEP;
 	c->in.pipe_fd = c->in.peer_fd = c->in.unread_fd = -1;
 	c->out = c->err = c->in;

@@ -5,9 +5,11 @@
 
 #include <cordon/session.h>
 
+#include "format/gateway.h"
 #include "launch/launch.h"
 
 #define SESSION_DRAINS_MAX 64
+#define REFUSALS_NET_MAX 8 /* of the network, for one command */
 
 struct cordon_command {
 	struct cordon_session *session;
@@ -20,7 +22,12 @@ struct cordon_command {
 	struct control_command report;
 	struct cordon_result result;
 	struct arena arena; /* of the denials */
-	struct cordon_denial denials[SAID_DENIALS_MAX];
+	struct cordon_denial denials[SAID_DENIALS_MAX + REFUSALS_NET_MAX];
+	/* refusals.c: how often the gateway had refused each thing, and what came of the last look
+	 */
+	uint32_t refused[GATEWAY_DENIALS_MAX];
+	struct arena later_arena;
+	struct cordon_denial later[SAID_DENIALS_MAX + REFUSALS_NET_MAX];
 	char *name, *cwd; /* for messages */
 	char *shown[2];	  /* what cordon_command_output() gave */
 	size_t n_paths;
@@ -45,6 +52,13 @@ bool session_take(struct cordon_session *session, const union control_message *m
 int session_pump(struct cordon_session *session);
 /* The run is over, and its result is there. */
 void session_ended(struct cordon_session *session);
+
+/* refusals.c */
+/* The gateway's refusals so far are none of this command's. */
+void refusals_mark(struct cordon_command *command);
+/* Those since then, or since the last time; all commands of the session share the network. */
+size_t refusals_of_network(struct cordon_command *command, struct arena *arena,
+			   struct cordon_denial ret[REFUSALS_NET_MAX]);
 
 /* session_command.c */
 /* The block for init (format/command.h), as a sealed memory file. */

@@ -334,7 +334,6 @@ static void look_at_words(struct cordon_command *c)
 	if (path_normalise(plan_string(h, h->cwd), c->cwd ? c->cwd : ".", cwd, sizeof(cwd)) < 0)
 		return;
 	c->result.n_denials = said_look(&subject, c->denials);
-	c->result.denials = c->denials;
 }
 
 void command_fill_result(struct cordon_command *c)
@@ -348,8 +347,24 @@ void command_fill_result(struct cordon_command *c)
 	else
 		fill_failed(c);
 	fill_rest(c, has_run);
-	if (has_run)
-		look_at_words(c);
+	if (!has_run)
+		return;
+	look_at_words(c);
+	c->result.n_denials += refusals_of_network(c, &c->arena, c->denials + c->result.n_denials);
+	c->result.denials = c->denials;
+}
+
+/* The limits that ended the session, which are the command's as well. The strings live as long as
+ * the session does. */
+static void add_limits(struct cordon_command *c, const struct cordon_result *whole)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < whole->n_denials && n < ARRAY_SIZE(c->denials); i++)
+		if (strncmp(whole->denials[i].rule, "limits.", 7) == 0)
+			c->denials[n++] = whole->denials[i];
+	c->result.denials = c->denials;
+	c->result.n_denials = n;
 }
 
 void command_fill_ended(struct cordon_command *c)
@@ -365,6 +380,7 @@ void command_fill_ended(struct cordon_command *c)
 		res->kind = whole->kind;
 		res->status = whole->status;
 		res->error = whole->error;
+		add_limits(c, whole);
 		if (whole->kind == CORDON_KIND_SANDBOX_ERROR)
 			res->signal = 0;
 	}

@@ -439,6 +439,27 @@ def test_progress_has_the_output(client):
     assert c.read()["id"] == number
 
 
+def test_a_call_that_waits_says_so(client, project):
+    """64 run at once; without a word the next one looks like one that hangs."""
+    c = client("-P", "1024")
+    gate = [c.start("run_command", command="sleep 600") for _ in range(64)]
+    number = c.start("run_command", {"progressToken": "w"}, command="echo now; sleep 0.5")
+    quiet = c.start("run_command", command="true")
+    seen = [c.read()]
+    for one in gate:
+        c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": one}})
+    while seen[-1].get("id") != number:
+        seen.append(c.read())
+    told = [one["params"] for one in seen if one.get("method") == "notifications/progress"]
+    assert {one["progressToken"] for one in told} == {"w"}
+    assert told[0]["message"] == "waiting until another call is over\n"
+    assert [one["progress"] for one in told] == sorted({one["progress"] for one in told})
+    # Its output follows, and nothing of the waiting is in it.
+    assert seen[-1]["result"]["structuredContent"]["stdout"] == "now\n"
+    c.others += [one for one in seen if "id" in one]
+    assert not c.result(quiet).failed
+
+
 def told_before(c, number):
     """What progress says until that call is answered."""
     told = []

@@ -143,6 +143,15 @@ def test_executions_wait_for_each_other(session):
     assert [c.result(number).data["result"]["text/plain"] for number in numbers] == list("01234")
 
 
+def test_an_execution_that_waits_says_so(session):
+    c, name = session
+    first = c.start("execute", session=name, code="import time; time.sleep(600)")
+    number = c.start("execute", {"progressToken": 1}, session=name, code="print('x')")
+    assert c.read()["params"]["message"] == "waiting until another call is over\n"
+    c.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": first}})
+    assert c.result(number).data["stdout"] == "x\n"
+
+
 def test_a_session_waits_for_the_workspaces_next_sandbox(client, me):
     """What a call left running ends, and the sandbox with it; that takes a moment."""
     c = client("--workspace", me.mkdir("project"))

@@ -6,7 +6,7 @@ import os
 import re
 
 import pytest
-from mcplib import client, conforms, error_of, project  # noqa: F401
+from mcplib import client, conforms, error_of, project, wait_until  # noqa: F401
 
 
 def test_a_workspace_keeps_changes_apart(client, me, project):
@@ -32,6 +32,57 @@ def test_a_workspace_without_changes_goes(client, me, project):
     assert c.call("run_command", command="cat file.txt").data["stdout"] == "one\ntwo\n"
     assert c.end() == ""
     assert json.loads(me.outside([me.cordon, "workspace", "list", "--json"]).stdout) in ([], {"workspaces": []})
+
+
+def listed(me):
+    """Names of the workspaces that there are."""
+    return {one["name"] for one in json.loads(me.outside([me.cordon, "workspace", "list", "--json"]).stdout)}
+
+
+def killed(client, project, *opts, command="cat file.txt"):
+    """A server that was killed, with a workspace."""
+    c = client("--workspace", project, *opts)
+    assert c.call("run_command", command=command).data["exit_code"] == 0
+    c.process.kill()
+    c.process.wait()
+
+
+@pytest.mark.parametrize("how", ["server", "gc"])
+def test_a_killed_servers_empty_workspace_is_collected(client, me, project, how):
+    """One with changes stays, one with a name of the operator's, and one that is in use."""
+    killed(client, project)
+    killed(client, project, command="echo new > file.txt")
+    killed(client, project, "--name", "mine")
+    killed(client, project, "--name", "mcp-mine")
+    live = client("--workspace", me.mkdir("other"))
+    live.call("create_session")
+    before = listed(me)
+    assert len(before) >= 4 and {"mine", "mcp-mine"} < before  # the control: they are left
+    if how == "gc":
+        done = me.outside([me.cordon, "workspace", "gc"])
+        assert done.returncode == 0, done.stderr
+    else:
+        client("--workspace", project).call("get_limits")
+    wait_until(lambda: len(listed(me)) == 4)
+    left = listed(me)
+    assert {"mine", "mcp-mine"} < left and not live.call("run_command", command="true").failed
+    changed = [name for name in left - {"mine", "mcp-mine"} if json.loads(me.outside([me.cordon, "workspace", "diff", "--json", name]).stdout)["changes"]]
+    assert len(changed) == 1
+    live.end()
+    assert listed(me) == {"mine", "mcp-mine", *changed}
+
+
+def test_a_workspace_that_was_collected_meanwhile_begins_again(client, me, project):
+    c = client("--workspace", project, "--allow-commit")
+    # A commit ends the sandbox, and the workspace is nobody's until the next call.
+    c.call("write_file", path="first", content="1")
+    assert len(listed(me)) == 1 and not c.call("workspace_commit").failed and (project / "first").exists()
+    assert me.outside([me.cordon, "workspace", "gc"]).returncode == 0 and not listed(me)
+    assert c.call("workspace_diff").data == {"changes": []}
+    assert c.call("workspace_commit").data == {"changes": []}
+    assert c.call("run_command", command="echo new > added; cat added").data["stdout"] == "new\n"
+    assert [one["path"] for one in c.call("workspace_diff").data["changes"]] == ["added"]
+    assert "kept in workspace" in c.end()
 
 
 def test_a_workspace_by_name_goes_on(client, me, project):
@@ -126,6 +177,12 @@ def test_direct_writes_through(client, project):
         (["--allow-commit"], "--allow-commit needs a workspace"),
         (["--name", "x"], "--name needs a workspace"),
         (["--workspace", "/nowhere"], "no directory that exists"),
+        (["--workspace", "/etc/passwd"], "no directory that exists"),
+        (["--workspace", "/etc/passwd", "--direct"], "no directory that exists"),
+        (["--workspace", ".", "--name", "../x"], "cannot be a workspace's name"),
+        (["--workspace", ".", "--name", ""], "cannot be a workspace's name"),
+        (["--workspace", ".", "--name", "w0123abcd"], "cannot be a workspace's name"),
+        (["--workspace", ".", "--name", "x" * 64], "cannot be a workspace's name"),
         (["--workspace", ".", "--direct", "--allow-commit"], "keeps no changes apart"),
         (["extra"], "unexpected word"),
         (["--net-alow", "x"], "--net-allow"),

@@ -309,6 +309,9 @@ def test_servers_are_wrapped_wherever_the_file_has_them(me):
     status, _, got = wrap_config(me, {"mcpServers": {"a": one}, "servers": {"b": one}, "projects": {"/p": {"mcpServers": {"c": one}}}})
     found = [got["mcpServers"]["a"], got["servers"]["b"], got["projects"]["/p"]["mcpServers"]["c"]]
     assert status == 0 and all(is_wrapped(me, server) for server in found)
+    # In a list, too.
+    status, _, got = wrap_config(me, {"profiles": [{"mcpServers": {"a": one}}, [{"mcpServers": {"a": one}}]]})
+    assert status == 0 and is_wrapped(me, got["profiles"][0]["mcpServers"]["a"]) and is_wrapped(me, got["profiles"][1][0]["mcpServers"]["a"])
     # A server that is called as VS Code calls its map.
     local = {"type": "local", "command": ["x"]}
     status, _, got = wrap_config(me, {"mcp": {"servers": local, "a": local}})
@@ -354,18 +357,6 @@ def test_printed_configurations_start_the_server(client, me, project, name):
     c = client(argv=words, cwd="/")
     assert c.call("get_limits").data["timeout_ms"] == 9000
     assert c.call("get_limits").data["workspace"]["directory"] == str(project)
-
-
-def test_selftest(me, project):
-    for opts in ([], ["--workspace", project]):
-        done = me.outside([me.cordon, "mcp", "--selftest", *opts])
-        assert done.returncode == 0, done.stdout
-        assert b"FAILED" not in done.stdout and b"is hidden" in done.stdout
-    assert os.listdir(project) == ["file.txt"]
-    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", "/nowhere"])
-    assert done.returncode == 125 and b"FAILED" in done.stdout
-    done = me.outside([me.cordon, "mcp", "--selftest", "--workspace", me.home])
-    assert done.returncode == 125 and b"FAILED  a command: " in done.stdout and b"XDG_STATE_HOME" in done.stdout
 
 
 @pytest.mark.parametrize(

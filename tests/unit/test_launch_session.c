@@ -511,6 +511,43 @@ static void test_block(void)
 	CHECK(command_read_check(&b, sizeof(b)) < 0);
 }
 
+/* Words that came another way than standard error, while the command goes on. */
+static void test_refusals(void)
+{
+	static const char *const said[] = { "x: '/srv/data': No such file or directory\n",
+					    "x: '/srv/data': Permission denied\n" };
+	static const char own[] = "x: '/usr': Exec format error\nall is well\n";
+	const struct cordon_denial *denials = NULL;
+	struct cordon_session *s = start(NULL);
+	struct cordon_command *c = s ? begin(s, "exec sleep 60") : NULL;
+	size_t n = 0;
+
+	CHECK(c != NULL);
+	if (!c)
+		return;
+	for (int i = 0; i < 2; i++) {
+		CHECK_INT(cordon_command_refusals(c, said[level], strlen(said[level]), &denials, &n,
+						  NULL),
+			  0);
+		CHECK_INT(n, 1);
+		if (n == 1) {
+			CHECK_STR(denials[0].target, "/srv/data");
+			CHECK_STR(denials[0].fix, "-r /srv/data");
+			CHECK_STR(denials[0].how, "said");
+		}
+	}
+	CHECK_INT(cordon_command_refusals(c, own, strlen(own), &denials, &n, NULL), 0);
+	CHECK_INT(n, 0);
+	CHECK_INT(cordon_command_refusals(c, "", 0, &denials, &n, NULL), 0);
+	CHECK_INT(n, 0);
+	/* None of that is in its result. */
+	CHECK_INT(cordon_command_end(c, SIGKILL, 0, NULL), 0);
+	CHECK_INT(cordon_command_wait(c, WAIT_MS, NULL), 1);
+	CHECK(cordon_command_result(c) && cordon_command_result(c)->n_denials == 0);
+	cordon_command_free(c);
+	cordon_session_free(s);
+}
+
 static void test_all_at_landlock(void)
 {
 	level = 1;
@@ -525,6 +562,7 @@ static void test_all_at_landlock(void)
 	test_channel();
 	test_image();
 	test_pass();
+	test_refusals();
 	test_ends();
 	level = 0;
 }
@@ -548,5 +586,5 @@ static void test_nothing_left(void)
 
 TAP_MAIN(test_begin, test_one_after_the_other, test_at_once, test_not_found, test_env_and_cwd,
 	 test_time_limit, test_rest, test_hostile_neighbour, test_signals_and_end, test_pause,
-	 test_channel, test_image, test_pass, test_ends, test_block, test_all_at_landlock,
-	 test_nothing_left)
+	 test_channel, test_image, test_pass, test_refusals, test_ends, test_block,
+	 test_all_at_landlock, test_nothing_left)

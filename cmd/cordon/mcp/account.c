@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/macros.h"
 #include "base/units.h"
 #include "explain.h"
 #include "out.h"
@@ -49,7 +50,7 @@ static const char *advice(const struct cordon_result *result)
 	       "will not help: do without, or ask for the option.";
 }
 
-void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
+void account_explain(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
 {
 	char wall[UNITS_TEXT_MAX];
 	struct parsed_option limit = { OPT_TIMEOUT,
@@ -58,13 +59,12 @@ void account_add(struct strbuf *sb, const struct call *call, const struct cordon
 	struct strbuf told = STRBUF_INIT;
 	size_t skip = 0;
 
-	/* The time limit is this call's; what was cut is told above. */
+	/* The time limit is this call's; what was cut is told elsewhere. */
 	args.seen[OPT_TIMEOUT / 64] |= UINT64_C(1) << (OPT_TIMEOUT % 64);
 	args.seen[OPT_JSON / 64] |= UINT64_C(1) << (OPT_JSON % 64);
 	out_collect(&told);
 	explain_end(&args, result);
 	out_collect(NULL);
-	add_ending(sb, result);
 	if (!told.failed && is_own_limit(call, result)) {
 		strbuf_puts(sb, "\nthe time that this call asked for was over");
 		skip = first_line(&told);
@@ -74,15 +74,59 @@ void account_add(struct strbuf *sb, const struct call *call, const struct cordon
 		strbuf_add(sb, told.data + skip, told.len - skip);
 		strbuf_puts(sb, advice(result));
 	}
-	/* The gateway serves the whole box, and says at its end what it refused. */
-	if (call->job.box && result->exit_code > 0)
-		strbuf_printf(
-			sb,
-			"\nwhat the network refused is not known for each call of a workspace or a "
-			"session; get_limits says what is allowed, and %s",
-			call->server->has_network
-				? "--net-allow, an option of the operator, allows more hosts"
-				: "there is no network unless the operator allows hosts with "
-				  "--net-allow");
 	strbuf_done(&told);
+}
+
+void account_denials(struct strbuf *sb, const struct call *call,
+		     const struct cordon_denial *denials, size_t n)
+{
+	const struct cordon_result result = {
+		.kind = CORDON_KIND_EXITED,
+		.exit_code = 1,
+		.denials = denials,
+		.n_denials = n,
+	};
+
+	account_explain(sb, call, &result);
+}
+
+/* As programs and libraries say that they reach nobody. */
+static int is_about_network(const char *text, size_t len)
+{
+	static const char *const phrases[] = {
+		"resolve host",	     "name resolution", "service not known", "getaddrinfo",
+		"etwork is unreach", "EAI_AGAIN",	"ENOTFOUND",	     "ECONNREFUSED",
+		"onnection refused", "ENETUNREACH",	"o address assoc",   "nable to connect",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(phrases); i++)
+		if (memmem(text, len, phrases[i], strlen(phrases[i])))
+			return 1;
+	return 0;
+}
+
+void account_no_network(struct strbuf *sb, const struct call *call, const char *text, size_t len)
+{
+	if (!call->server->has_network && is_about_network(text, len))
+		strbuf_puts(sb,
+			    "\nthere is no network here: the operator of this server allows hosts "
+			    "with --net-allow HOST. Trying the same again will not help");
+}
+
+static int tells_network(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_denials; i++)
+		if (!strncmp(result->denials[i].rule, "net.", 4))
+			return 1;
+	return 0;
+}
+
+void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
+{
+	add_ending(sb, result);
+	account_explain(sb, call, result);
+	/* A run's own account mostly has the names it asked for, but a box's comes with its end. */
+	if (result->exit_code > 0 && !tells_network(result))
+		account_no_network(sb, call, result->err.data ? result->err.data : "",
+				   result->err.len);
 }

@@ -136,6 +136,35 @@ void answer_without_surrogates(char *json)
 	}
 }
 
+static void write_clean(struct json_writer *w, const char *key, const char *text)
+{
+	struct strbuf clean = STRBUF_INIT;
+
+	if (!text) {
+		json_null(w, key);
+		return;
+	}
+	rpc_clean(&clean, text, strlen(text));
+	json_bytes(w, key, clean.data ? clean.data : "", clean.len);
+	w->out->failed |= clean.failed;
+	strbuf_done(&clean);
+}
+
+void answer_denials(struct json_writer *w, const struct cordon_denial *denials, size_t n)
+{
+	json_open_array(w, "denials");
+	for (size_t i = 0; i < n; i++) {
+		json_open_object(w, NULL);
+		write_clean(w, "what", denials[i].what);
+		write_clean(w, "target", denials[i].target);
+		write_clean(w, "rule", denials[i].rule);
+		write_clean(w, "fix", denials[i].fix);
+		write_clean(w, "how", denials[i].how);
+		json_close_object(w);
+	}
+	json_close_array(w);
+}
+
 static void write_output(struct json_writer *w, const char *key, const char *exact_key,
 			 const struct cordon_output *out)
 {

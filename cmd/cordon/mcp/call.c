@@ -170,7 +170,7 @@ int call_waits(struct call *call, struct pollfd *fds)
 
 int64_t call_next_ms(const struct call *call)
 {
-	if (call->state != CALL_RUNS || !call->token[0])
+	if (call->state == CALL_OVER || !call->token[0])
 		return -1;
 	return call->looked_ms + PROGRESS_MS;
 }
@@ -224,17 +224,28 @@ static void add_news(struct strbuf *sb, struct call *call)
 	add_stream(sb, &err, &call->told_bytes[1]);
 }
 
+/* Nothing of it runs yet: why that is, so that nobody takes it for one that hangs. */
+static void add_waiting(struct strbuf *text, struct call *call, int64_t now)
+{
+	if (call->told_ms > call->began_ms && now - call->told_ms < HEARTBEAT_MS)
+		return;
+	strbuf_puts(text, call->server->is_committing ? "waiting until the changes are committed\n"
+						      : "waiting until another call is over\n");
+}
+
 static void tell_progress(struct call *call, int64_t now)
 {
 	struct strbuf sb = STRBUF_INIT, text = STRBUF_INIT;
 	char seconds[32];
 	struct json_writer w;
 
-	if (!call->token[0] || call->state != CALL_RUNS || now <= call->told_ms ||
-	    now - call->looked_ms < PROGRESS_MS)
+	if (!call->token[0] || now <= call->told_ms || now - call->looked_ms < PROGRESS_MS)
 		return;
 	call->looked_ms = now;
-	if (client_queued(call->server) < MCP_QUEUE_MAX / 8)
+	if (call->state == CALL_WAITS ||
+	    (call->interp && call->interp->call && call->interp->call != call))
+		add_waiting(&text, call, now);
+	else if (client_queued(call->server) < MCP_QUEUE_MAX / 8)
 		add_news(&text, call);
 	if (!text.len && now - call->told_ms < HEARTBEAT_MS) {
 		strbuf_done(&text);
@@ -293,7 +304,7 @@ void call_step(struct call *call, const struct pollfd *fds, int n)
 	else if (call->helper.pid && is_ready(call->helper.fd, fds, n) && call_may_answer(call) &&
 		 helper_read(&call->helper) == 1)
 		call->then(call);
-	if (call->state == CALL_RUNS && call->token[0])
+	if (call->state != CALL_OVER && call->token[0])
 		tell_progress(call, mcp_now_ms());
 }
 

@@ -95,7 +95,11 @@ static int check(const struct parsed *args, int mode, struct cordon_error *err)
 			return cordon_err(err, CORDON_E_USAGE, 0,
 					  "--%s is for the server's own tools, not for --%s",
 					  option_table[serving[i]].name, option_table[mode].name);
-	if (args->n_rest && mode != OPT_WRAP) {
+	if (mode == OPT_SELFTEST && args->n_rest && args->n_options > 1)
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "--selftest takes no other options beside a command: they belong "
+				  "to that");
+	if (args->n_rest && mode != OPT_WRAP && mode != OPT_SELFTEST) {
 		cordon_err(err, CORDON_E_USAGE, 0, "unexpected word '%s'", args->rest[0]);
 		return cordon_err_hint(err, "the server itself takes options only; --wrap -- "
 					    "SERVER runs another one");

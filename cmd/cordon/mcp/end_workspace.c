@@ -1,9 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What becomes of the workspace when the server ends: it stays if anything was changed. */
+/* What becomes of the workspace when the server ends: it stays if anything was changed. A server
+ * that was killed cannot see to that, so the next one does, and `cordon workspace gc`. */
+#include <unistd.h>
+
+#include "detach.h"
 #include "out.h"
 #include "server.h"
 #include "verbs.h"
 #include "workspace.h"
+
+static int collect(void *arg, int fd)
+{
+	struct cordon_gc_options options = CORDON_GC_OPTIONS_INIT;
+
+	(void)arg;
+	/* Nothing of the client's: it has to see when this server ends. */
+	if (detach_leave_terminal() < 0)
+		return 1;
+	detach_close(-1, -1);
+	(void)fd;
+	options.is_disposable = is_server_workspace;
+	options.only_disposable = 1;
+	return cordon_workspace_gc(NULL, &options, NULL, NULL) < 0;
+}
+
+/* In a process that nobody waits for: one that was never settled may take long. */
+void workspace_collect(void)
+{
+	int fd;
+
+	if (detach(collect, NULL, &fd, NULL) == 0)
+		close(fd);
+}
 
 void server_end_workspace(struct server *s)
 {

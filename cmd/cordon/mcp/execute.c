@@ -6,6 +6,17 @@
 #include "base/err.h"
 #include "session.h"
 
+#define SAID_MAX ((size_t)8 << 10) /* of the errors that code has written, which are judged */
+
+/* What the code was refused, and the words that were judged. */
+struct refusals {
+	const struct cordon_denial *denials;
+	size_t n;
+	struct strbuf words;
+	const struct cordon_result
+		*whole; /* of the sandbox, which a limit has ended; NULL = not so */
+};
+
 void tool_execute(struct call *call)
 {
 	const char *language, *code;
@@ -138,10 +149,39 @@ static void write_stream(struct json_writer *w, struct answer *a, const char *ke
 	strbuf_done(&text);
 }
 
-static void say_end(struct answer *a, const struct interp *i, int is_ok)
+/* What was refused, of the code's own words and by the network, or which limit has ended all. */
+static void find_refusals(struct call *call, int is_ok, struct refusals *ret)
 {
+	const struct interp *i = call->interp;
+	const struct strbuf *said = &i->output[1];
+	const struct box *box = call->session->box;
+	size_t skip = said->len > SAID_MAX ? said->len - SAID_MAX : 0;
+
+	if (!is_ok) {
+		strbuf_add(&ret->words, said->data ? said->data + skip : "", said->len - skip);
+		strbuf_putc(&ret->words, '\n');
+		if (!i->doom && i->answer_data.data)
+			strbuf_add(&ret->words, i->answer_data.data, i->answer_data.len);
+	}
+	if (ret->words.failed ||
+	    cordon_command_refusals(i->command, ret->words.data ? ret->words.data : "",
+				    ret->words.len, &ret->denials, &ret->n, NULL) < 0)
+		ret->n = 0;
+	if (!i->doom || !box->is_over || !box->error.code)
+		return;
+	ret->whole = cordon_session_result(box->session);
+	if (ret->whole) {
+		ret->denials = ret->whole->denials;
+		ret->n = ret->whole->n_denials;
+	}
+}
+
+static void say_end(struct call *call, struct answer *a, const struct refusals *refused, int is_ok)
+{
+	const struct interp *i = call->interp;
 	struct strbuf sb = STRBUF_INIT;
 	const char *data = i->answer_data.data ? i->answer_data.data : "";
+	size_t skip;
 
 	if (i->is_new)
 		strbuf_puts(&sb, "this is a new interpreter without the state of the one before, "
@@ -150,8 +190,7 @@ static void say_end(struct answer *a, const struct interp *i, int is_ok)
 		strbuf_printf(&sb, "the interpreter was ended, and its state is gone: %s", i->doom);
 	} else if (i->answer.is_error) {
 		/* The traceback has name and message in it, if there is one. */
-		size_t skip = i->answer.sizes[0] + i->answer.sizes[1];
-
+		skip = i->answer.sizes[0] + i->answer.sizes[1];
 		if (i->answer.sizes[2])
 			answer_text(a, data + skip, i->answer.sizes[2]);
 		else
@@ -166,13 +205,23 @@ static void say_end(struct answer *a, const struct interp *i, int is_ok)
 		strbuf_puts(&sb, "it has come to its end; no output");
 	if (i->is_cut[0] || i->is_cut[1])
 		strbuf_printf(&sb, "%sthe output was cut", sb.len ? "; " : "");
+	if (refused->whole)
+		account_explain(&sb, call, refused->whole);
+	else
+		account_denials(&sb, call, refused->denials, refused->n);
+	if (!is_ok && !refused->words.failed)
+		account_no_network(&sb, call, refused->words.data ? refused->words.data : "",
+				   refused->words.len);
+	skip = sb.len && sb.data[0] == '\n';
 	if (sb.len && !sb.failed)
-		answer_text(a, sb.data, sb.len);
+		answer_text(a, sb.data + skip, sb.len - skip);
 	strbuf_done(&sb);
 }
 
-static void write_rest(struct json_writer *w, const struct interp *i)
+static void write_rest(struct json_writer *w, const struct interp *i,
+		       const struct refusals *refused)
 {
+	answer_denials(w, refused->denials, refused->n);
 	json_open_object(w, "truncated");
 	json_bool(w, "stdout", i->is_cut[0]);
 	json_bool(w, "stderr", i->is_cut[1]);
@@ -189,11 +238,13 @@ static void write_rest(struct json_writer *w, const struct interp *i)
 static void finish(struct call *call)
 {
 	struct interp *i = call->interp;
+	struct refusals refused = { .words = STRBUF_INIT };
 	struct answer a = ANSWER_INIT;
 	struct json_writer w;
 	int is_whole = !i->doom && !i->answer.is_error;
 	int is_ok = is_whole && !i->timed_out && i->answer.status <= 0;
 
+	find_refusals(call, is_ok, &refused);
 	json_writer_init(&w, &a.data, 0);
 	json_open_object(&w, NULL);
 	json_bool(&w, "ok", is_ok);
@@ -222,9 +273,10 @@ static void finish(struct call *call)
 		write_error(&w, i);
 	else
 		json_null(&w, "error");
-	write_rest(&w, i);
+	write_rest(&w, i, &refused);
 	json_close_object(&w);
-	say_end(&a, i, is_ok);
+	say_end(call, &a, &refused, is_ok);
+	strbuf_done(&refused.words);
 	a.is_error = !is_ok;
 	i->is_new = 0;
 	i->was_told = i->doom != NULL;

@@ -26,6 +26,7 @@ int files_request(struct call *call, struct cordon_files_request *q, const char 
 		return -1;
 	}
 	q->magic = CORDON_FILES_MAGIC;
+	call->is_write = q->op == CORDON_FILES_WRITE;
 	q->path_len = (uint32_t)path_len;
 	q->data_len = len;
 	strbuf_done(&call->kept);
@@ -76,6 +77,62 @@ static int parse(const struct cordon_output *out, struct strbuf *data, struct co
 	return 0;
 }
 
+/* What an operation that failed would have said as a command: the library judges such words. Where
+ * a directory of the path is not shown, making it fails as on a file system that is read-only. */
+static const char *words_of(struct call *call, const char *path, int error)
+{
+	int is_write = call->is_write;
+
+	return arena_printf(&call->line->arena, "cannot %s '%s': %s%s", is_write ? "write" : "read",
+			    path, is_write && error == EROFS ? "No such file or directory, " : "",
+			    strerror(error));
+}
+
+static void add_refusals(struct strbuf *sb, struct call *call, const char *path, int error)
+{
+	const char *words = words_of(call, path, error);
+	const struct cordon_denial *denials = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!words)
+		return;
+	r = call->job.run
+		    ? cordon_run_refusals(call->job.run, words, strlen(words), &denials, &n, NULL)
+		    : cordon_command_refusals(call->job.command, words, strlen(words), &denials, &n,
+					      NULL);
+	if (r == 0)
+		account_denials(sb, call, denials, n);
+}
+
+/* It failed: why, and as an item of its own what was refused. */
+static void refuse(struct call *call, const struct cordon_result *result, const char *path,
+		   int error)
+{
+	struct strbuf what = STRBUF_INIT, more = STRBUF_INIT;
+	struct answer a = ANSWER_INIT;
+
+	a.is_error = 1;
+	if (error) {
+		strbuf_putc(&what, '\'');
+		strbuf_add_escaped(&what, path, strlen(path));
+		strbuf_printf(&what, "': %s", strerror(error));
+		add_refusals(&more, call, path, error);
+	} else {
+		strbuf_printf(&what, "the file operation was ended (%s)",
+			      cordon_kind_name(result->kind));
+	}
+	account_explain(&more, call, result);
+	if (!more.len && (error == EROFS || error == EACCES))
+		strbuf_puts(&more, "\nget_limits says what the operator allows");
+	answer_text(&a, what.data ? what.data : "", what.len);
+	if (more.len && !more.failed)
+		answer_text(&a, more.data + 1, more.len - 1);
+	strbuf_done(&what);
+	strbuf_done(&more);
+	answer_send(call, &a);
+}
+
 int files_answer(struct call *call, const char *path, struct strbuf *data, unsigned *ret_flags)
 {
 	const struct cordon_result *result = job_result(&call->job);
@@ -90,8 +147,7 @@ int files_answer(struct call *call, const char *path, struct strbuf *data, unsig
 		return -1;
 	}
 	if (result->kind != CORDON_KIND_EXITED) {
-		answer_refuse(call, "the file operation was ended (%s)",
-			      cordon_kind_name(result->kind));
+		refuse(call, result, path, 0);
 		return -1;
 	}
 	if (result->out.truncated || parse(&result->out, data, &end) < 0) {
@@ -99,10 +155,7 @@ int files_answer(struct call *call, const char *path, struct strbuf *data, unsig
 		return -1;
 	}
 	if (end.error) {
-		answer_refuse(call, "'%.300s': %s%s", path, strerror(end.error),
-			      end.error == EROFS || end.error == EACCES
-				      ? "; the operator says what is allowed (get_limits)"
-				      : "");
+		refuse(call, result, path, end.error);
 		return -1;
 	}
 	*ret_flags = end.flags;

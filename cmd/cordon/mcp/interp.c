@@ -156,7 +156,12 @@ static void send_request(struct interp *i, const char *kind, const char *data)
 
 void interp_run(struct interp *i, struct call *call, const char *code, int64_t wall_ms)
 {
+	const struct cordon_denial *denials;
+	size_t n;
+
 	interp_reset(i);
+	/* What was refused before is none of this code's. */
+	(void)cordon_command_refusals(i->command, "", 0, &denials, &n, NULL);
 	i->state = INTERP_RUNS;
 	i->call = call;
 	i->deadline_ms = mcp_now_ms() + wall_ms;

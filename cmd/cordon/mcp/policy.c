@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -20,6 +21,7 @@
 #include "mcp.h"
 #include "server.h"
 #include "verbs.h"
+#include "workspace.h"
 
 #define WALL_MS 120000
 #define MEMORY_BYTES ((int64_t)1 << 30)
@@ -115,22 +117,17 @@ static void take_setting(void *arg, const struct cordon_policy_setting *setting)
 	}
 }
 
-/* A name for the workspace of this server, unless the operator has one. */
-static int name_workspace(struct server *s, struct cordon_error *err)
+/* As the library wants it: here it is an error of the start, there one of every call. */
+static int can_be_name(const char *name, size_t size)
 {
-	const char *name = parsed_value(s->args, OPT_NAME);
-	uint32_t number;
+	static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				      "0123456789._-";
+	size_t len = strlen(name);
 
-	if (name) {
-		if (strlen(name) >= sizeof(s->workspace))
-			return cordon_err(err, CORDON_E_USAGE, 0, "--name: the name is too long");
-		snprintf(s->workspace, sizeof(s->workspace), "%s", name);
+	if (len == 0 || len >= size || strspn(name, allowed) < len || name[0] == '.' ||
+	    name[0] == '-')
 		return 0;
-	}
-	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
-		return cordon_err(err, CORDON_E_SYSTEM, 0, "there are no random numbers");
-	snprintf(s->workspace, sizeof(s->workspace), "mcp-%08x", number);
-	return 0;
+	return !(len == 9 && name[0] == 'w' && strspn(name + 1, "0123456789abcdef") == 8);
 }
 
 static int usage(struct cordon_error *err, const char *what, const char *hint)
@@ -140,9 +137,31 @@ static int usage(struct cordon_error *err, const char *what, const char *hint)
 	return -CORDON_E_USAGE;
 }
 
+/* A name for the workspace of this server, unless the operator has one. */
+static int name_workspace(struct server *s, struct cordon_error *err)
+{
+	const char *name = parsed_value(s->args, OPT_NAME);
+	uint32_t number;
+
+	if (name) {
+		if (!can_be_name(name, sizeof(s->workspace)))
+			return usage(
+				err, "--name: this cannot be a workspace's name",
+				"up to 63 letters, digits, '.', '_' and '-', not beginning with "
+				"'.' or '-', and not like an id");
+		snprintf(s->workspace, sizeof(s->workspace), "%s", name);
+		return 0;
+	}
+	if (getrandom(&number, sizeof(number), 0) != sizeof(number))
+		return cordon_err(err, CORDON_E_SYSTEM, 0, "there are no random numbers");
+	snprintf(s->workspace, sizeof(s->workspace), SERVER_WORKSPACE "%08x", number);
+	return 0;
+}
+
 static int check_workspace(struct server *s, const struct wanted *w, struct cordon_error *err)
 {
 	int is_direct = parsed_has(s->args, OPT_DIRECT);
+	struct stat st;
 
 	s->may_commit = parsed_has(s->args, OPT_ALLOW_COMMIT);
 	if (!w->workspace && (is_direct || s->may_commit || parsed_has(s->args, OPT_NAME)))
@@ -157,7 +176,7 @@ static int check_workspace(struct server *s, const struct wanted *w, struct cord
 	if (!w->workspace)
 		return 0;
 	s->base = realpath(w->workspace, NULL);
-	if (!s->base) {
+	if (!s->base || stat(s->base, &st) < 0 || !S_ISDIR(st.st_mode)) {
 		cordon_err(err, CORDON_E_PATH, 0, "the workspace '%s' is no directory that exists",
 			   w->workspace);
 		return -CORDON_E_PATH;
@@ -322,6 +341,8 @@ int server_init(struct server *s, const struct parsed *args, struct cordon_error
 	r = read_options(s, &w, err);
 	if (r >= 0)
 		r = make_final(s, err);
+	if (r >= 0 && s->workspace[0])
+		workspace_collect();
 	if (r >= 0)
 		r = cordon_launcher_new(&s->launcher, err);
 	if (r >= 0 && !s->workspace[0])

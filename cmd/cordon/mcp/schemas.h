@@ -7,9 +7,6 @@
 	"{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required             \
 	"],\"additionalProperties\":false}"
 
-#define SCHEMA_OPEN_OBJECT(properties, required)                                                   \
-	"{\"type\":\"object\",\"properties\":{" properties "},\"required\":[" required "]}"
-
 #define SCHEMA_TEXT(name, description)                                                             \
 	"\"" name "\":{\"type\":\"string\",\"description\":\"" description "\"}"
 
@@ -27,41 +24,15 @@
 
 #define SCHEMA_OR_NULL(name, type) "\"" name "\":{\"type\":[\"" type "\",\"null\"]}"
 
-/* The receipt, with output (src/launch/receipt.c). */
-/* clang-format off */
 #define SCHEMA_PLAIN(name, type) "\"" name "\":{\"type\":\"" type "\"}"
 
-#define SCHEMA_RECEIPT \
-	SCHEMA_TEXT("kind", "exited, signaled, timeout, memory, cpu_time, output, disk, procs, " \
-			    "cancelled, denied, spawn_failed or sandbox_error") "," \
-	SCHEMA_OR_NULL("exit_code", "integer") "," \
-	SCHEMA_OR_NULL("signal", "integer") "," \
-	SCHEMA_TEXT("stdout", "U+FFFD stands for what is no UTF-8") "," \
-	SCHEMA_TEXT("stderr", "U+FFFD stands for what is no UTF-8") "," \
-	SCHEMA_TEXT("stdout_base64", "the exact bytes, if they are no UTF-8") "," \
-	SCHEMA_TEXT("stderr_base64", "the exact bytes, if they are no UTF-8") "," \
-	SCHEMA_PLAIN("truncated", "object") "," \
-	SCHEMA_PLAIN("output_bytes", "object") "," \
-	SCHEMA_PLAIN("duration_ms", "number") "," \
-	SCHEMA_PLAIN("setup_ms", "number") "," \
-	SCHEMA_PLAIN("run_ms", "number") "," \
-	SCHEMA_PLAIN("teardown_ms", "number") "," \
-	SCHEMA_PLAIN("usage", "object") "," \
-	SCHEMA_PLAIN("isolation", "object") "," \
-	"\"denials\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{" \
-		SCHEMA_PLAIN("what", "string") "," \
-		SCHEMA_PLAIN("target", "string") "," \
-		SCHEMA_PLAIN("rule", "string") "," \
-		SCHEMA_OR_NULL("fix", "string") "," \
-		SCHEMA_PLAIN("how", "string") "}}}," \
-	SCHEMA_PLAIN("published", "array") "," \
-	SCHEMA_OR_NULL("workspace", "object") "," \
-	SCHEMA_OR_NULL("lost_files", "object") "," \
-	SCHEMA_OR_NULL("error", "object")
-/* clang-format on */
+#define SCHEMA_PART(name, schema) "\"" name "\":" schema
 
-#define SCHEMA_RECEIPT_REQUIRED                                                                    \
-	"\"kind\",\"exit_code\",\"signal\",\"stdout\",\"stderr\",\"duration_ms\",\"denials\","     \
-	"\"error\""
+#define SCHEMA_LIST(name, items) "\"" name "\":{\"type\":\"array\",\"items\":" items "}"
+
+#define SCHEMA_STRINGS(name) SCHEMA_LIST(name, "{\"type\":\"string\"}")
+
+/* An object, or null if there is none. */
+#define SCHEMA_MAYBE(name, object) "\"" name "\":{\"anyOf\":[" object ",{\"type\":\"null\"}]}"
 
 #endif

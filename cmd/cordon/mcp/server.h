@@ -118,6 +118,7 @@ struct call {
 	struct session *session;	 /* that it names, NULL = none */
 	struct interp *interp;		 /* it waits for code that runs there */
 	const char *code;
+	int is_write;	/* of a file, now */
 	int is_commit;	/* nobody else can have the workspace meanwhile */
 	int is_unbegun; /* it waits for its tool to begin it once more */
 };
@@ -233,6 +234,8 @@ void answer_send(struct call *call, struct answer *a);
 /* An answer that is an error, of one sentence. */
 void answer_refuse(struct call *call, const char *fmt, ...) PRINTF_LIKE(2, 3);
 void answer_error(struct call *call, const struct cordon_error *err);
+/* As in the receipt. */
+void answer_denials(struct json_writer *w, const struct cordon_denial *denials, size_t n);
 /* Replaces what the library's JSON has for bytes that are no UTF-8. */
 void answer_without_surrogates(char *json);
 void answer_base64(struct strbuf *sb, const void *data, size_t len);
@@ -241,6 +244,14 @@ void answer_receipt(struct call *call, struct answer *a);
 
 /* account.c: what became of a run, for a model. */
 void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result);
+/* Of it what was refused, and which limit was reached; begins with a newline if there is something.
+ */
+void account_explain(struct strbuf *sb, const struct call *call,
+		     const struct cordon_result *result);
+void account_denials(struct strbuf *sb, const struct call *call,
+		     const struct cordon_denial *denials, size_t n);
+/* If there is no network, and that is what @text of the guest's is about. */
+void account_no_network(struct strbuf *sb, const struct call *call, const char *text, size_t len);
 
 /* tools.c */
 struct tool {
@@ -297,6 +308,8 @@ void tool_close_session(struct call *call);
 void tool_execute(struct call *call);
 
 /* end_workspace.c */
+/* Servers that were killed have left workspaces: those without changes go, beside us. */
+void workspace_collect(void);
 void server_end_workspace(struct server *s);
 
 #endif

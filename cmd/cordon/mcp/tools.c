@@ -2,7 +2,7 @@
 /* The table of tools. Which are offered depends on the operator's options alone. */
 #include <string.h>
 
-#include "schemas.h"
+#include "output_schemas.h"
 #include "server.h"
 
 static const char *const run_command_names[] = { "command", "cwd",     "stdin",
@@ -20,8 +20,6 @@ static const char *const execute_names[] = { "session", "code", "language", "tim
 static const char *const session_names[] = { "session", NULL };
 static const char *const no_names[] = { NULL };
 
-#define OUTPUT_RECEIPT SCHEMA_OPEN_OBJECT(SCHEMA_RECEIPT, SCHEMA_RECEIPT_REQUIRED)
-
 /* clang-format off */
 const struct tool tools[] = {
 	{ .name = "run_command", .title = "Run a command",
@@ -35,7 +33,7 @@ const struct tool tools[] = {
 		SCHEMA_TEXT("cwd", "directory to start in") ","
 		SCHEMA_TEXT("stdin", "standard input; empty if it is left out") ","
 		SCHEMA_TIMEOUT "," SCHEMA_SESSION, "\"command\""),
-	  .output = OUTPUT_RECEIPT, .names = run_command_names,
+	  .output = SCHEMA_RECEIPT, .names = run_command_names,
 	  .is_destructive = 1, .is_open = 1, .start = tool_run_command },
 	{ .name = "run_code", .title = "Run code",
 	  .description = "Runs a piece of code in the sandbox, in a fresh interpreter, and returns "
@@ -47,7 +45,7 @@ const struct tool tools[] = {
 		"left out\"},"
 		SCHEMA_TEXT("cwd", "directory to start in") ","
 		SCHEMA_TIMEOUT "," SCHEMA_SESSION, "\"code\""),
-	  .output = OUTPUT_RECEIPT, .names = run_code_names,
+	  .output = SCHEMA_RECEIPT, .names = run_code_names,
 	  .is_destructive = 1, .is_open = 1, .start = tool_run_code },
 	{ .name = "read_file", .title = "Read a file",
 	  .description = "Reads a file of the sandbox: text as it is, pictures as pictures, "
@@ -58,7 +56,7 @@ const struct tool tools[] = {
 		SCHEMA_COUNT("limit", "bytes of text at most; 65536 if it is left out") ","
 		SCHEMA_SESSION,
 		"\"path\""),
-	  .output = SCHEMA_OPEN_OBJECT(
+	  .output = SCHEMA_OBJECT(
 		SCHEMA_TEXT("content", "the text, or base64") ","
 		"\"encoding\":{\"type\":\"string\",\"enum\":[\"utf-8\",\"base64\"]},"
 		SCHEMA_COUNT("bytes", "how many were read") ","
@@ -77,7 +75,7 @@ const struct tool tools[] = {
 		SCHEMA_FLAG("append", "add to the file instead") ","
 		SCHEMA_SESSION,
 		"\"path\",\"content\""),
-	  .output = SCHEMA_OPEN_OBJECT(
+	  .output = SCHEMA_OBJECT(
 		SCHEMA_TEXT("path", "as it was given") ","
 		SCHEMA_COUNT("bytes", "how many were written"), "\"path\",\"bytes\""),
 	  .names = write_file_names, .is_destructive = 1, .start = tool_write_file },
@@ -91,7 +89,7 @@ const struct tool tools[] = {
 		SCHEMA_FLAG("replace_all", "wherever it occurs") ","
 		SCHEMA_SESSION,
 		"\"path\",\"old_text\",\"new_text\""),
-	  .output = SCHEMA_OPEN_OBJECT(
+	  .output = SCHEMA_OBJECT(
 		SCHEMA_TEXT("path", "as it was given") ","
 		SCHEMA_COUNT("replacements", "how many"), "\"path\",\"replacements\""),
 	  .names = edit_file_names, .is_destructive = 1, .start = tool_edit_file },
@@ -101,8 +99,8 @@ const struct tool tools[] = {
 		SCHEMA_TEXT("path", "the directory; where commands start if it is left out") ","
 		SCHEMA_COUNT("depth", "levels; 1 if it is left out, 0 for all") ","
 		SCHEMA_SESSION, ""),
-	  .output = SCHEMA_OPEN_OBJECT(
-		"\"entries\":{\"type\":\"array\",\"items\":" SCHEMA_OPEN_OBJECT(
+	  .output = SCHEMA_OBJECT(
+		"\"entries\":{\"type\":\"array\",\"items\":" SCHEMA_OBJECT(
 		SCHEMA_TEXT("path", "relative to the directory") ","
 		SCHEMA_TEXT("type", "file, directory, link or other") ","
 		SCHEMA_COUNT("size", "bytes"), "\"path\",\"type\",\"size\"") "},"
@@ -115,7 +113,7 @@ const struct tool tools[] = {
 		"until close_session or the end of this server. The other tools work in it when they "
 		"are given its name; execute keeps state between calls.",
 	  .input = SCHEMA_OBJECT("", ""),
-	  .output = SCHEMA_OPEN_OBJECT(SCHEMA_TEXT("session", "its name"), "\"session\""),
+	  .output = SCHEMA_OBJECT(SCHEMA_TEXT("session", "its name"), "\"session\""),
 	  .names = no_names, .start = tool_create_session },
 	{ .name = "execute", .title = "Execute code that keeps its state",
 	  .description = "Runs code in a session's interpreter, as a cell of a notebook: variables "
@@ -126,47 +124,32 @@ const struct tool tools[] = {
 		"\"language\":{\"type\":\"string\",\"enum\":[\"python\",\"javascript\",\"bash\"],"
 		"\"description\":\"python if it is left out\"},"
 		SCHEMA_TIMEOUT, "\"session\",\"code\""),
-	  .output = SCHEMA_OPEN_OBJECT(
-		SCHEMA_FLAG("ok", "it came to its end without an error") ","
-		SCHEMA_TEXT("stdout", "output") "," SCHEMA_TEXT("stderr", "error output") ","
-		"\"truncated\":{\"type\":\"object\"},"
-		SCHEMA_OR_NULL("result", "object") ","
-		"\"displays\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}},"
-		SCHEMA_OR_NULL("error", "object") "," SCHEMA_OR_NULL("status", "integer") ","
-		SCHEMA_FLAG("timed_out", "it was interrupted when its time was over") ","
-		SCHEMA_FLAG("ended", "the interpreter has ended, its state is gone") ","
-		SCHEMA_FLAG("restarted", "the one before had ended: this began without its state"),
-		"\"ok\",\"stdout\",\"stderr\",\"result\",\"displays\",\"error\",\"timed_out\",\"ended\""),
+	  .output = SCHEMA_EXECUTION,
 	  .names = execute_names, .is_destructive = 1, .is_open = 1, .start = tool_execute },
 	{ .name = "close_session", .title = "Close a session",
 	  .description = "Ends a session with everything that runs in it.",
 	  .input = SCHEMA_OBJECT(SCHEMA_TEXT("session", "of create_session"), "\"session\""),
-	  .output = SCHEMA_OPEN_OBJECT(SCHEMA_FLAG("closed", "true"), "\"closed\""),
+	  .output = SCHEMA_OBJECT("\"closed\":{\"const\":true}", "\"closed\""),
 	  .names = session_names, .is_destructive = 1, .start = tool_close_session },
 	{ .name = "workspace_diff", .title = "What was changed",
 	  .description = "Shows what calls have changed in the workspace so far: as data all "
 		"changes, as text a patch. Nothing of it is in the real directory before it is "
 		"committed.",
 	  .input = SCHEMA_OBJECT("", ""),
-	  .output = SCHEMA_OPEN_OBJECT("\"changes\":{\"type\":\"array\"}", "\"changes\""),
+	  .output = SCHEMA_DIFF,
 	  .names = no_names, .is_read_only = 1, .is_idempotent = 1,
 	  .is_offered = tools_have_workspace, .start = tool_workspace_diff },
 	{ .name = "workspace_commit", .title = "Commit the changes",
 	  .description = "Applies the changes of the workspace to the real directory. What could "
 		"run by itself later is left to the operator, and so are conflicts.",
 	  .input = SCHEMA_OBJECT("", ""),
-	  .output = "{\"type\":\"object\"}", .names = no_names, .is_destructive = 1,
+	  .output = SCHEMA_COMMIT, .names = no_names, .is_destructive = 1,
 	  .is_offered = tools_may_commit, .start = tool_workspace_commit },
 	{ .name = "get_limits", .title = "What is allowed",
 	  .description = "Says what calls may do: files, network, time and memory. All of it is "
 		"the operator's decision.",
 	  .input = SCHEMA_OBJECT("", ""),
-	  .output = SCHEMA_OPEN_OBJECT(
-		"\"policy\":{\"type\":\"object\",\"description\":\"as 'cordon policy show' prints "
-		"it\"},\"timeout_ms\":{\"type\":\"integer\"},"
-		"\"memory_bytes\":{\"type\":\"integer\"},"
-		"\"network\":{\"type\":\"boolean\"}," SCHEMA_OR_NULL("workspace", "object"),
-		"\"policy\",\"timeout_ms\",\"memory_bytes\",\"network\",\"workspace\""),
+	  .output = SCHEMA_LIMITS,
 	  .names = no_names, .is_read_only = 1, .is_idempotent = 1, .start = tool_get_limits },
 	{ .name = NULL },
 };

@@ -89,13 +89,14 @@ static void diff_done(struct call *call)
 	helper_start(call, argv, patch_done);
 }
 
-/* A workspace that the operator has named may have changes from before. */
-static void look_for_earlier(struct server *s)
+/* A workspace that the operator has named may have changes from before; without changes one may
+ * have been collected meanwhile. */
+static void look_for_it(struct server *s)
 {
 	struct cordon_workspace *ws = NULL;
 
-	if (!parsed_has(s->args, OPT_NAME) ||
-	    cordon_workspace_open(NULL, s->workspace, &ws, NULL) < 0)
+	s->workspace_began = 0;
+	if (cordon_workspace_open(NULL, s->workspace, &ws, NULL) < 0)
 		return;
 	/* With one of another directory no call works. */
 	s->workspace_began = !strcmp(cordon_workspace_info(ws)->base, s->base);
@@ -107,8 +108,8 @@ static int is_untouched(struct call *call)
 {
 	struct answer a = ANSWER_INIT;
 
-	if (!call->server->workspace_began)
-		look_for_earlier(call->server);
+	if (!call->server->box.session)
+		look_for_it(call->server);
 	if (call->server->workspace_began)
 		return 0;
 	answer_text(&a, "nothing has changed", 19);

@@ -62,8 +62,23 @@ int wrap_is_own(const char *word)
 	return begins_with(word, "--private=") || begins_with(word, "--receipt=");
 }
 
+const char *wrap_variable(const struct json_value *entry)
+{
+	if (entry->type == JSON_OBJECT)
+		entry = json_get(entry, "name");
+	return entry && entry->type == JSON_STRING ? entry->text : NULL;
+}
+
+static void add_variable(struct strbuf *sb, const char *name)
+{
+	strbuf_puts(sb, ", ");
+	wrap_word(sb, "-e");
+	strbuf_puts(sb, ", ");
+	wrap_word(sb, name);
+}
+
 void wrap_words(struct strbuf *sb, const struct words *words, const char *owner,
-		const struct json_value *server, const struct json_value *env)
+		const struct json_value *server, const struct wrap_env *env)
 {
 	wrap_word(sb, "mcp");
 	strbuf_puts(sb, ", ");
@@ -80,12 +95,10 @@ void wrap_words(struct strbuf *sb, const struct words *words, const char *owner,
 			wrap_word(sb, word);
 	}
 	/* What the client gives to the server is meant for it. */
-	for (const struct json_value *v = env ? env->first : NULL; v; v = v->next) {
-		strbuf_puts(sb, ", ");
-		wrap_word(sb, "-e");
-		strbuf_puts(sb, ", ");
-		wrap_word(sb, v->key);
-	}
+	for (const struct json_value *v = env->own ? env->own->first : NULL; v; v = v->next)
+		add_variable(sb, v->key);
+	for (const struct json_value *v = env->passed ? env->passed->first : NULL; v; v = v->next)
+		add_variable(sb, wrap_variable(v));
 	strbuf_puts(sb, ", ");
 	wrap_word(sb, "--");
 }

@@ -160,11 +160,20 @@ static int is_unchanged(struct cordon_workspace *ws)
 	return is_it;
 }
 
+static bool is_disposable(const struct gc *gc, const struct cordon_workspace *ws)
+{
+	const struct cordon_gc_options *o = gc->options;
+
+	if (!ws->meta.name)
+		return !o->only_disposable;
+	return o->is_disposable && o->is_disposable(o->arg, &ws->info) == 1;
+}
+
 static const char *why_remove(const struct gc *gc, struct cordon_workspace *ws)
 {
 	if (is_old(gc, ws->meta.used.tv_sec))
 		return "not used for long";
-	if (!ws->meta.name && !ws_has_journal(ws->dir_fd) && is_unchanged(ws))
+	if (is_disposable(gc, ws) && !ws_has_journal(ws->dir_fd) && is_unchanged(ws))
 		return "no changes";
 	return NULL;
 }
@@ -175,6 +184,10 @@ static int look_at(void *arg, struct cordon_workspace *ws)
 	struct gc *gc = arg;
 	const char *why = NULL;
 
+	if (gc->options->only_disposable && !is_disposable(gc, ws)) {
+		cordon_workspace_close(ws);
+		return 0;
+	}
 	/* Locked, so that no run begins to use it meanwhile. */
 	if (ws_lock(ws, NULL) == 0)
 		why = why_remove(gc, ws);
@@ -257,7 +270,7 @@ int cordon_workspace_gc(const char *state_dir, const struct cordon_gc_options *o
 	r = store_open(&gc.store, state_dir, false, err);
 	if (r < 0 || gc.store.fd < 0)
 		return r;
-	r = take_leftovers(&gc);
+	r = gc.options->only_disposable ? 0 : take_leftovers(&gc);
 	if (r < 0)
 		gc.first = gc.first ? gc.first : r;
 	r = store_each(&gc.store, look_at, &gc, &e);
