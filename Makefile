@@ -13,7 +13,7 @@ KERNEL_ARCH ?=
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all cross run test test-long test-user test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
+.PHONY: all cross run test test-long test-user test-microvm test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -40,6 +40,10 @@ test-user: ## all suites as an ordinary user alone, of which `make test` runs a 
 test-long: ## the same, and as root what is long and the same for every caller
 	@tools/install-deps.sh build python test light
 	@CORDON_TEST_LONG=1 tools/test.sh
+
+test-microvm: ## all tests of level microvm, of which `make test` runs a part
+	@tools/install-deps.sh build test
+	@CORDON_MICROVM=1 tools/test.sh microvm
 
 test-adapters: ## install the agent frameworks in virtual environments, run the adapters' suites
 	@tools/install-deps.sh build python test
