@@ -13,7 +13,7 @@ KERNEL_ARCH ?=
 BUILD = build/release
 MESON_SETUP = meson setup --prefix $(PREFIX)
 
-.PHONY: all cross run test test-gpu test-long test-user test-explain test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
+.PHONY: all cross run test test-gpu test-long test-user test-explain test-microvm test-adapters test-programs test-kernels test-kernels-short bench bench-update lint format fuzz fuzz-git soak wheel install clean help
 
 all: $(BUILD)/build.ninja ## build the library and the command
 	ninja -C $(BUILD)
@@ -44,6 +44,10 @@ test-long: ## the same, and as root what is long and the same for every caller
 test-explain: ## everything that commands are refused and fail by themselves, and what is told about it
 	@tools/install-deps.sh build python test
 	@CORDON_TEST_EXPLAIN=1 PYTEST_ARGS='-k test_explain -s' tools/test.sh root user
+
+test-microvm: ## all tests of level microvm, of which `make test` runs a part
+	@tools/install-deps.sh build test
+	@CORDON_MICROVM=1 tools/test.sh microvm
 
 test-adapters: ## install the agent frameworks in virtual environments, run the adapters' suites
 	@tools/install-deps.sh build python test

@@ -16,7 +16,7 @@ declare -A sets=(
 	[lint]="clang-19 clang-format-19 clang-tidy-19 cppcheck pmccabe shellcheck mandoc"
 	[test]="g++ esbuild=esbuild clang-19 python3-pytest strace git procps util-linux sqlite3
 		crun runc bubblewrap nodejs mandoc iproute2 openssl curl openssh-client openssh-server
-		python3-pip busybox=busybox-static"
+		python3-pip busybox=busybox-static qemu-system-x86 xz-utils"
 	[kernels]="qemu-system-x86 mmdebstrap cpio e2fsprogs kmod xz-utils zstd debian-archive-keyring"
 	[cross]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static debian-archive-keyring"
 	[kernels-arm]="qemu-system-arm qemu-user-static arch-test"

@@ -4,12 +4,13 @@
 # as an ordinary user, those of the Python package too. Ends with one line "N passed, N failed, N
 # skipped".
 #
-#	tools/test.sh [STEP...]     steps: gcc clang asan root user python programs (default: all), kernels
+#	tools/test.sh [STEP...]     steps: gcc clang asan root user python programs microvm (default: all), kernels
 #
 # CORDON_ADAPTERS names adapters to be tested as well (see tools/test-adapters.sh). CORDON_KERNELS=1: the
 # step `kernels`, too, another kernel in a guest (`tools/test-kernels.sh short`). PYTEST_ARGS is
 # handed to pytest, e.g. PYTEST_ARGS='-k network -x'. CORDON_TEST_LONG=1: what is the same for every caller is
-# tried as root, too. CORDON_MUST_WORK: see below.
+# tried as root, too. CORDON_MICROVM=1: all tests of level microvm, not the ones that stand for the rest.
+# CORDON_MUST_WORK: see below.
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -174,6 +175,15 @@ programs_suite() {
 	collect_pytest $? programs tests/programs -m light
 }
 
+# Each starts a machine that is emulated; a few of them stand for the rest.
+microvm_suite() {
+	local who='root user' uid='' python=/usr/bin/python3 must_work=${CORDON_MUST_WORK:-0} what=(tests/microvm)
+	[ -n "${CORDON_MICROVM-}" ] || what+=(-m light)
+	say "level microvm"
+	run_pytest microvm "${what[@]}"
+	collect_pytest $? microvm "${what[@]}"
+}
+
 # Another kernel, in a guest that takes what is left of the processors while the programs, the Python package
 # and the adapters are tested: those use one of them at a time, and measure nothing.
 kernels_pid=
@@ -230,7 +240,7 @@ trap '[ -z "$kernels_pid" ] || kill "$kernels_pid"; rm -rf "$scratch"' EXIT
 chmod 755 "$scratch"
 prefix=
 
-if { wants root || wants user || wants python || wants programs; } && ! prefix=$(tools/stage.sh "$scratch"); then
+if { wants root || wants user || wants python || wants programs || wants microvm; } && ! prefix=$(tools/stage.sh "$scratch"); then
 	failed "installing into $scratch"
 elif [ "$(id -u)" -eq 0 ]; then
 	others=()
@@ -268,6 +278,9 @@ if [[ " ${steps[*]} " == *" kernels "* ]] || { [ ${#steps[@]} -eq 0 ] && [ -n "$
 fi
 if [ -n "$prefix" ] && wants programs; then
 	programs_suite
+fi
+if [ -n "$prefix" ] && wants microvm; then
+	microvm_suite
 fi
 if [ -n "$prefix" ] && wants python; then
 	must_work=${CORDON_MUST_WORK:-0}

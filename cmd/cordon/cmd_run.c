@@ -24,6 +24,7 @@
 #include "explain.h"
 #include "foreign.h"
 #include "keyboard.h"
+#include "microvm/microvm.h"
 #include "network.h"
 #include "out.h"
 #include "packages.h"
@@ -52,6 +53,7 @@ struct session {
 	struct signals signals;
 	size_t n_notes; /* known at the start */
 	struct keyboard keyboard;
+	struct vm vm;	  /* level microvm */
 	int has_pool;	  /* there is one, and we asked it */
 	int has_terminal; /* the command has one of its own, and ours is raw */
 };
@@ -222,7 +224,7 @@ static int wait_for_event(struct pollfd *fds, nfds_t n, int timeout, int *is_las
 
 static int wait_for_end(struct session *s, struct cordon_error *err)
 {
-	struct pollfd fds[6] = {
+	struct pollfd fds[8] = {
 		{ .fd = cordon_run_fd(s->run), .events = POLLIN },
 		{ .fd = s->signals.fd, .events = POLLIN },
 	};
@@ -236,6 +238,7 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 		int r, timeout = keyboard_prepare(&s->keyboard, fds + 2);
 
 		timeout = client_gone_prepare(&client, fds + 4, timeout);
+		vm_poll(&s->vm, s->run, fds + 6);
 		if (s->has_terminal)
 			terminal_follow(s->run);
 		if (wait_for_event(fds, ARRAY_SIZE(fds), timeout, &is_lasting) < 0) {
@@ -248,6 +251,8 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 		handle_keys(s, fds + 2);
 		client_gone_look(&client, fds + 4);
 		r = cordon_run_process(s->run, err);
+		if (r == 0)
+			vm_handle(&s->vm, s->run, fds + 6);
 		if (r != 0)
 			return r;
 		if (cordon_run_is_stopped(s->run))
@@ -294,14 +299,15 @@ static void explain_start(const struct session *s)
 		say_line("warm start: a sandbox of the pool");
 }
 
-static int conclude(const struct session *s, const struct cordon_result *run_result)
+static int conclude(struct session *s, const struct cordon_result *run_result)
 {
 	struct cordon_result copy = *run_result;
 	const struct cordon_result *result = &copy;
 	struct cordon_run_workspace workspace;
-	int status = result->status;
-	int r;
+	int status, r;
 
+	vm_conclude(&s->vm, &copy);
+	status = result->status;
 	hurry(s, result);
 	/* If it ended within its grace, the status is its own. */
 	if (result->kind == CORDON_KIND_CANCELLED && s->signals.cancel_signal &&
@@ -419,9 +425,12 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	s->has_terminal = streams_want_terminal(args, err);
 	if (s->has_terminal < 0)
 		return fail(s, err);
-	if (check_cwd(err) < 0 || make_policy(s, err) < 0 ||
+	if (check_cwd(err) < 0 || make_policy(s, err) < 0 || vm_refuse(args, s->policy, err) < 0 ||
 	    cordon_launcher_new(&s->launcher, err) < 0)
 		return fail(s, err);
+	/* Level microvm has none yet, so none is chosen by itself. */
+	if (vm_is_wanted(s->policy))
+		s->has_terminal = 0;
 	run_options_init(&options, args, home, sizeof(home));
 	options.tells_files = 1;
 	if (packages_use(args, s->launcher, s->policy, &options, err) < 0 ||
@@ -437,10 +446,13 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	if (parsed_has(args, OPT_NET_LOG) &&
 	    network_open_log(parsed_value(args, OPT_NET_LOG), &options.net_log_fd, err) < 0)
 		return fail(s, err);
+	if (vm_is_wanted(s->policy) && vm_prepare(&s->vm, args, &s->policy, &options, err) < 0)
+		return fail(s, err);
 	if (signals_init(&s->signals, s->has_terminal, err) < 0 ||
 	    keyboard_attach(&s->keyboard, &options, err) < 0 ||
 	    (s->has_terminal && terminal_enter(err) < 0))
 		return fail(s, err);
+	s->signals.vm = &s->vm;
 	workspace_watch_copy(args, &s->signals, &options);
 	if (start_run(s, &options, err) < 0) {
 		terminal_leave();

@@ -19,6 +19,7 @@
 #include "base/nearest.h"
 #include "foreign.h"
 #include "mcp/mcp.h"
+#include "microvm/microvm.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -33,6 +34,7 @@ const struct verb_group verb_groups[VERB_GROUPS] = {
 	{ "workspace",
 	  "Workspaces: what runs changed, kept apart until you commit or discard it." },
 	{ "cache", "Packages that were installed for runs (--with)." },
+	{ "microvm", "Guests of level microvm: a small virtual machine with its own kernel." },
 	{ "sandbox", "Private files that sandboxes of the Python package keep between runs." },
 	{ "pool", "Empty sandboxes made ahead, for 'cordon run --warm'." },
 	{ "session", "Sessions: several commands in one sandbox, which outlives them." },
@@ -118,6 +120,18 @@ const struct verb verb_table[VERB_MAX] = {
 		"remove packages that were not used for 30 days",
 		"--older-than says how long, if not 30 days. What a run uses now stays.\n", 1,
 		cmd_cache_gc },
+	[VERB_MICROVM_SETUP] = { "microvm setup", "[OPTIONS]",
+		"make the guest that level microvm starts",
+		"Takes the installed kernel, or fetches the distribution's with apt-get (70 MB)\n"
+		"without installing it. 'cordon run' does it by itself when there is none.\n", 1,
+		cmd_microvm_setup },
+	[VERB_MICROVM_STATUS] = { "microvm status", "[--json]",
+		"show QEMU, the acceleration and the guests", NULL, 1,
+		cmd_microvm_status },
+	[VERB_MICROVM_GC] = { "microvm gc", "[OPTIONS]",
+		"remove guests that this command does not use",
+		"Those of other versions, of older kernels, and unfinished ones.\n", 1,
+		cmd_microvm_gc },
 	[VERB_SANDBOX_LIST] = { "sandbox list", "[--json]",
 		"list the private files of sandboxes", NULL, 1,
 		cmd_sandbox_list },
@@ -431,6 +445,7 @@ int main(int argc, char **argv)
 	const struct sigaction ignore = { .sa_handler = SIG_IGN };
 	const struct verb_group *group;
 	size_t words = 0;
+	int (*role)(void);
 	int verb;
 
 	if (fill_standard_fds() < 0)
@@ -438,6 +453,9 @@ int main(int argc, char **argv)
 	/* So that a write beyond ulimit -f is an error that can be reported; init undoes this. */
 	(void)sigaction(SIGXFSZ, &ignore, NULL);
 	raise_open_files();
+	role = microvm_role(argv[0]);
+	if (role)
+		return role();
 	if (argc < 2) {
 		help_top(STDERR_FILENO);
 		return STATUS_FAILED;

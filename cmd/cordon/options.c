@@ -32,6 +32,9 @@
 	 WS_GC)
 #define CACHE_GC VERB_BIT(VERB_CACHE_GC)
 #define CACHE (VERB_BIT(VERB_CACHE_LIST) | CACHE_GC)
+#define MICROVM_SETUP VERB_BIT(VERB_MICROVM_SETUP)
+#define MICROVM_GC VERB_BIT(VERB_MICROVM_GC)
+#define MICROVM (MICROVM_SETUP | MICROVM_GC | VERB_BIT(VERB_MICROVM_STATUS))
 #define SANDBOX_GC VERB_BIT(VERB_SANDBOX_GC)
 #define SANDBOX (VERB_BIT(VERB_SANDBOX_LIST) | SANDBOX_GC)
 #define NEW VERB_BIT(VERB_NEW)
@@ -40,7 +43,8 @@
 	 VERB_BIT(VERB_SESSION_STOP) | VERB_BIT(VERB_PS))
 #define LISTS                                                                                      \
 	(SESSION_LISTS | RUN | SHOW | WHY | NEW | VERB_BIT(VERB_CHECK) |                           \
-	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE | SANDBOX | VERB_BIT(VERB_POOL_STATUS))
+	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE | MICROVM | SANDBOX |                   \
+	 VERB_BIT(VERB_POOL_STATUS))
 #define ALL UINT64_MAX
 
 static_assert(VERB_MAX <= 64, "struct option keeps the verbs in 64 bits");
@@ -111,7 +115,7 @@ const struct option option_table[OPT_MAX] = {
 	[OPT_POLICY] = { "policy", 'p', GROUP_POLICY, COMPLETE_FILE, POLICY, "FILE", NULL, NULL,
 		"merge the policy in FILE (JSON)" },
 	[OPT_ISOLATION] = { "isolation", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "LEVEL",
-		"isolation", "auto namespaces landlock",
+		"isolation", "auto namespaces landlock microvm",
 		"auto, namespaces or landlock" },
 	[OPT_REQUIRE] = { "require", 0, GROUP_POLICY, COMPLETE_WORDS, POLICY, "LAYER[,...]",
 		"require", "user mount pid net ipc uts landlock seccomp rlimits cgroup protect",
@@ -171,7 +175,8 @@ const struct option option_table[OPT_MAX] = {
 		"show what the run used, at its end" },
 	[OPT_DRY_RUN] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"print the plan as JSON and run nothing" },
-	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE, RUN | START | EXEC | MCP, NULL, NULL, NULL,
+	[OPT_QUIET] = { "quiet", 'q', GROUP_RESULT, COMPLETE_NONE,
+		RUN | START | EXEC | MCP | MICROVM_SETUP, NULL, NULL, NULL,
 		"no notes, only errors" },
 	[OPT_VERBOSE] = { "verbose", 'v', GROUP_RESULT, COMPLETE_NONE, RUN, NULL, NULL, NULL,
 		"show the level and the time of each stage" },
@@ -202,10 +207,12 @@ const struct option option_table[OPT_MAX] = {
 		"DUR", NULL, NULL,
 		"those not used for DUR (36h, 30d)" },
 	[OPT_ONLY_SAY] = { "dry-run", 0, GROUP_RESULT, COMPLETE_NONE,
-		WS_COMMIT | WS_GC | CACHE_GC | SANDBOX_GC, NULL, NULL, NULL,
+		WS_COMMIT | WS_GC | CACHE_GC | MICROVM_GC | SANDBOX_GC, NULL, NULL, NULL,
 		"only show what would happen" },
 	[OPT_LIST] = { "list", 0, GROUP_RESULT, COMPLETE_NONE, NEW, NULL, NULL, NULL,
 		"list the frameworks" },
+	[OPT_RENEW] = { "renew", 0, GROUP_RESULT, COMPLETE_NONE, MICROVM_SETUP, NULL, NULL, NULL,
+		"make it again, with the kernel of today" },
 	[OPT_SESSION_NAME] = { "name", 0, GROUP_RESULT, COMPLETE_NONE, START, "NAME", NULL, NULL,
 		"name of the session (default: a new one)" },
 	[OPT_IDLE] = { "idle", 0, GROUP_LIMITS, COMPLETE_NONE, START | POOL_START, "DUR", NULL, NULL,

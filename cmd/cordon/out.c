@@ -78,11 +78,20 @@ static int open_again(int fd)
 	return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
+static int is_silent;
+
+void out_silence(void)
+{
+	is_silent = 1;
+}
+
 int out_write(int fd, const void *data, size_t len)
 {
 	const char *p = data;
 	int own_fd, r = 0;
 
+	if (is_silent && fd == STDERR_FILENO)
+		return 0;
 	if (collected && fd == STDERR_FILENO) {
 		strbuf_add(collected, data, len);
 		return 0;

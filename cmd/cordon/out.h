@@ -18,6 +18,8 @@
 void out_hurry(int64_t until_ms, int signal_fd);
 /* As write_full(), which it is until out_hurry(). -ETIMEDOUT: the reader did not read. */
 int out_write(int fd, const void *data, size_t len);
+/* From now on nothing is said on standard error: it is the command's alone. */
+void out_silence(void);
 
 /* From now on what goes to standard error by these functions is added to @sb; NULL: no longer. */
 void out_collect(struct strbuf *sb);

@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "microvm/microvm.h"
 #include "terminal.h"
 
 /* SIGWINCH only with a terminal. */
@@ -113,7 +114,8 @@ void signals_act(struct signals *signals, struct cordon_run *run, int number)
 	switch (number) {
 	case SIGUSR1:
 	case SIGUSR2:
-		(void)cordon_run_signal(run, number, NULL);
+		if (!signals->vm || !vm_signal(signals->vm, run, number, 0))
+			(void)cordon_run_signal(run, number, NULL);
 		return;
 	case SIGWINCH:
 		terminal_resize(run);
@@ -131,7 +133,8 @@ void signals_act(struct signals *signals, struct cordon_run *run, int number)
 	if (!signals->cancel_signal) {
 		signals->cancel_signal = number;
 		signals->cancelled_ms = now_ms();
-		(void)cordon_run_end(run, number, NULL);
+		if (!signals->vm || !vm_signal(signals->vm, run, number, 1))
+			(void)cordon_run_end(run, number, NULL);
 		return;
 	}
 	if (number != signals->cancel_signal || now_ms() > signals->cancelled_ms + SAME_SIGNAL_MS)

@@ -15,11 +15,14 @@
 
 #include <cordon/cordon.h>
 
+struct vm;
+
 struct signals {
 	int fd;		      /* polls readable when signals_handle() has something to do */
 	int cancel_signal;    /* the one that cancelled the run, 0 = none */
 	int64_t cancelled_ms; /* when it came */
 	int has_terminal;
+	struct vm *vm; /* whose command it is for, in a guest */
 };
 
 /* Blocks the signals above, ignores SIGPIPE. Call it before the start of a run. */

@@ -29,7 +29,7 @@ struct verb_group {
 	const char *name, *summary;
 };
 
-#define VERB_GROUPS 6
+#define VERB_GROUPS 7
 extern const struct verb_group verb_groups[VERB_GROUPS];
 
 /* The group called @word, NULL if there is none. */
@@ -62,6 +62,9 @@ int cmd_workspace_export(const struct parsed *args);
 int cmd_workspace_gc(const struct parsed *args);
 int cmd_cache_list(const struct parsed *args);
 int cmd_cache_gc(const struct parsed *args);
+int cmd_microvm_setup(const struct parsed *args);
+int cmd_microvm_status(const struct parsed *args);
+int cmd_microvm_gc(const struct parsed *args);
 int cmd_sandbox_list(const struct parsed *args);
 int cmd_sandbox_gc(const struct parsed *args);
 int cmd_pool_start(const struct parsed *args);

@@ -184,6 +184,7 @@ enum cordon_level {
 	CORDON_LEVEL_AUTO = 0,
 	CORDON_LEVEL_LANDLOCK,
 	CORDON_LEVEL_NAMESPACES,
+	CORDON_LEVEL_MICROVM, /* `cordon run` only; the library refuses it */
 	CORDON_LEVEL_MAX
 };
 

@@ -18,6 +18,7 @@
 #include "device/device.h"
 #include "format/stage.h"
 #include "launch/launch.h"
+#include "probe/kvm.h"
 #include "uapi/landlock.h"
 
 #define ITEMS_MAX (32 + GPUS_MAX)
@@ -366,6 +367,24 @@ static void add_gpus(struct cordon_check *c, struct cordon_launcher *launcher)
 		    "the container with its GPUs");
 }
 
+/* Whether a virtual machine (level microvm) could be more than emulated. */
+static void add_kvm(struct cordon_check *c)
+{
+	struct kvm_probe probe;
+	const char *text;
+
+	probe_kvm(&probe);
+	if (probe.state == KVM_USABLE) {
+		add(c, "kvm", "yes",
+		    "runs a guest's kernel at its own speed; level microvm does not use it yet",
+		    NULL);
+		return;
+	}
+	text = arena_printf(&c->arena, "level microvm emulates its machine: %s",
+			    probe_kvm_text(probe.state));
+	add(c, "kvm", "no", text ? text : "", probe_kvm_remedy(probe.state));
+}
+
 /* What the receipt of a run at the best level calls missing, by the same names. */
 static void add_gaps(struct cordon_check *c)
 {
@@ -438,6 +457,7 @@ int cordon_check_new(struct cordon_launcher *launcher, struct cordon_check **ret
 	add_idmap(c, &namespaces);
 	add_cgroup(c, launcher);
 	add_gpus(c, launcher);
+	add_kvm(c);
 	add_gaps(c);
 	add(c, "level namespaces", namespaces.worked ? "yes" : "no",
 	    namespaces.worked ? "the normal level" : error_text(c, &namespaces.error),

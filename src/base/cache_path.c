@@ -9,12 +9,12 @@
 #include "base/err.h"
 #include "base/path.h"
 
-#define PACKAGES "/cordon/packages"
+#define CORDON "/cordon/"
 
-static int join(const char *dir, const char *rest, char *buf, size_t size)
+static int join(const char *dir, const char *rest, const char *what, char *buf, size_t size)
 {
 	char joined[PATH_MAX];
-	int n = snprintf(joined, sizeof(joined), "%s%s", dir, rest);
+	int n = snprintf(joined, sizeof(joined), "%s%s%s", dir, rest, what);
 
 	if (n < 0 || (size_t)n >= sizeof(joined))
 		return -ENAMETOOLONG;
@@ -22,15 +22,15 @@ static int join(const char *dir, const char *rest, char *buf, size_t size)
 	return n < 0 ? n : 0;
 }
 
-void cache_packages_home_path(char *buf, size_t size)
+void cache_home_path(const char *what, char *buf, size_t size)
 {
 	const char *home = getenv("HOME");
 
-	if (!home || home[0] != '/' || join(home, "/.cache" PACKAGES, buf, size) < 0)
+	if (!home || home[0] != '/' || join(home, "/.cache" CORDON, what, buf, size) < 0)
 		buf[0] = '\0';
 }
 
-int cache_packages_path(char *buf, size_t size, struct cordon_error *err)
+int cache_path(const char *what, char *buf, size_t size, struct cordon_error *err)
 {
 	const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
 	bool is_xdg = xdg && *xdg;
@@ -39,11 +39,11 @@ int cache_packages_path(char *buf, size_t size, struct cordon_error *err)
 	if (!dir || dir[0] != '/') {
 		(void)cordon_err(err, CORDON_E_USAGE, 0,
 				 is_xdg ? "XDG_CACHE_HOME is no absolute path"
-					: "there is no place for packages: HOME is not set");
+					: "there is no cache directory: HOME is not set");
 		(void)cordon_err_hint(err, "set XDG_CACHE_HOME to a directory of yours");
 		return -CORDON_E_USAGE;
 	}
-	if (join(dir, is_xdg ? PACKAGES : "/.cache" PACKAGES, buf, size) < 0)
+	if (join(dir, is_xdg ? CORDON : "/.cache" CORDON, what, buf, size) < 0)
 		return cordon_err(err, CORDON_E_PATH, ENAMETOOLONG, "the cache directory");
 	return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where package layers are kept. The plan keeps commands from changing what is there. */
+/* Where package layers and the guests of level microvm are kept. The plan keeps commands from
+ * changing what is there. */
 #ifndef BASE_CACHE_PATH_H
 #define BASE_CACHE_PATH_H
 
@@ -9,10 +10,13 @@
 
 #include "base/macros.h"
 
-/* $XDG_CACHE_HOME/cordon/packages, or ~/.cache/cordon/packages, by the process's environment, as an
+#define CACHE_PACKAGES "packages"
+#define CACHE_MICROVM "microvm"
+
+/* $XDG_CACHE_HOME/cordon/WHAT, or ~/.cache/cordon/WHAT, by the process's environment, as an
  * absolute path into @buf; it need not exist. */
-int cache_packages_path(char *buf, size_t size, struct cordon_error *err) CHECK_RESULT;
+int cache_path(const char *what, char *buf, size_t size, struct cordon_error *err) CHECK_RESULT;
 /* The second of the two, whatever XDG_CACHE_HOME says; "" = HOME is not set. */
-void cache_packages_home_path(char *buf, size_t size);
+void cache_home_path(const char *what, char *buf, size_t size);
 
 #endif

@@ -106,6 +106,7 @@ static int check_policy(const struct cordon_policy *p, struct cordon_error *err)
 		{ "fs.workspace", p->workspace != NULL, run },
 		{ "fs.protect", p->protect > POLICY_PROTECT_OFF, run },
 		{ "isolation namespaces", p->isolation == CORDON_LEVEL_NAMESPACES, run },
+		{ "isolation microvm", p->isolation == CORDON_LEVEL_MICROVM, run },
 		{ "env.pass", p->env_pass.n > 0, self },
 		{ "env.set", p->env_set.n > 0, self },
 		{ "cwd", p->cwd != NULL, self },

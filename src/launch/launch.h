@@ -315,6 +315,12 @@ struct cordon_run {
 	size_t cap_denials;
 };
 
+/* start.c: level microvm is made of runs, by the command; a run does not have it. */
+int run_refuse_microvm(const struct cordon_policy *policy, struct cordon_error *err);
+
+/* relay.c: bytes of both outputs that have arrived here. */
+uint64_t run_output_bytes(const struct cordon_run *run);
+
 /* options.c: copies what the options point to, but for stream data. 0 or -1: out of memory. */
 int run_options_keep(struct arena *arena, struct cordon_run_options *options);
 /* pretend.c: the plan of a run that is not started. @given has the policy, the level and what else

@@ -644,3 +644,8 @@ void relay_close_input(struct relay *r, int epoll_fd)
 	end_input(r, epoll_fd);
 	r->start = r->end = 0;
 }
+
+uint64_t run_output_bytes(const struct cordon_run *run)
+{
+	return run->out.total + run->err.total;
+}

@@ -37,6 +37,7 @@ static const char *const level_names[] = {
 	[CORDON_LEVEL_AUTO] = "auto",
 	[CORDON_LEVEL_LANDLOCK] = "landlock",
 	[CORDON_LEVEL_NAMESPACES] = "namespaces",
+	[CORDON_LEVEL_MICROVM] = "microvm",
 };
 _Static_assert(ARRAY_SIZE(level_names) == CORDON_LEVEL_MAX, "a name for each level");
 

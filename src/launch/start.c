@@ -477,12 +477,25 @@ static int start_cold(struct cordon_run *run, const struct cordon_policy *policy
 	return start_at(run, policy, PLAN_LEVEL_NAMESPACES, err);
 }
 
+int run_refuse_microvm(const struct cordon_policy *policy, struct cordon_error *err)
+{
+	if (policy->isolation != CORDON_LEVEL_MICROVM)
+		return 0;
+	cordon_err(err, CORDON_E_UNSUPPORTED, 0,
+		   "only 'cordon run' has isolation microvm, not the library, sessions or pools");
+	cordon_err_hint(err, "use isolation namespaces here");
+	return -CORDON_E_UNSUPPORTED;
+}
+
 static int start(struct cordon_run *run, const struct cordon_policy *policy,
 		 struct cordon_error *err)
 {
 	struct cordon_launcher *l = run->launcher;
 	int wanted = policy->isolation, is_auto = wanted <= CORDON_LEVEL_AUTO, r;
 
+	r = run_refuse_microvm(policy, err);
+	if (r < 0)
+		return r;
 	if (wanted != CORDON_LEVEL_LANDLOCK && (!is_auto || !l->no_namespaces)) {
 		/* A parked init proves that namespaces work, if it is ready: one of a pool may not
 		 * be. An overlay may be refused; then a copy is used. */

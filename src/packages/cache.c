@@ -44,8 +44,8 @@ static int check_own(const struct cache *cache, struct cordon_error *err)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "%s", cache->path);
 	if (st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH)))
 		return 0;
-	r = cordon_err(err, CORDON_E_PATH, 0,
-		       "others can write to '%s', so packages are not kept there", cache->path);
+	r = cordon_err(err, CORDON_E_PATH, 0, "others can write to '%s', so nothing is kept there",
+		       cache->path);
 	cordon_err_hint(err, "it has to belong to you: remove it, or set XDG_CACHE_HOME to a "
 			     "directory of yours");
 	return r;
@@ -72,14 +72,14 @@ static int hint_place(struct cordon_error *err, int r)
 	return r;
 }
 
-int cache_open(bool make, struct cache *ret, struct cordon_error *err)
+int cache_open(const char *what, bool make, struct cache *ret, struct cordon_error *err)
 {
 	char typed[PATH_MAX];
 	struct way way;
 	int r;
 
 	ret->fd = -1;
-	r = cache_packages_path(typed, sizeof(typed), err);
+	r = cache_path(what, typed, sizeof(typed), err);
 	if (r < 0)
 		return r;
 	r = way_open(typed, strlen(typed), &way);

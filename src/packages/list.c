@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/cache_path.h"
 #include "base/err.h"
 #include "base/json_read.h"
 #include "packages/packages.h"
@@ -102,7 +103,7 @@ int cordon_packages_list(int (*call)(void *arg, const struct cordon_layer_info *
 	struct arena arena = ARENA_INIT;
 	struct strlist names = { 0 };
 	struct cache cache;
-	int r = cache_open(false, &cache, err), stop = 0;
+	int r = cache_open(CACHE_PACKAGES, false, &cache, err), stop = 0;
 
 	if (r < 0 || cache.fd < 0)
 		return r;
@@ -215,7 +216,7 @@ int cordon_packages_gc(int64_t older_than_s, int dry_run,
 			 .err = err };
 	struct strlist names = { 0 }, seen = { 0 };
 	struct arena arena = ARENA_INIT;
-	int r = cache_open(false, &cache, err);
+	int r = cache_open(CACHE_PACKAGES, false, &cache, err);
 
 	if (r == 0 && cache.fd >= 0)
 		r = read_names(&cache, &arena, &names, err);

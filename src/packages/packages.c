@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cache_path.h"
 #include "base/err.h"
 #include "base/macros.h"
 #include "policy/policy.h"
@@ -126,7 +127,7 @@ int cordon_packages_install(struct cordon_launcher *launcher,
 	memcpy(&options, given, given->size < sizeof(options) ? given->size : sizeof(options));
 	r = request_read(requests, &p->arena, &options, err);
 	if (r == 0)
-		r = cache_open(true, &cache, err);
+		r = cache_open(CACHE_PACKAGES, true, &cache, err);
 	for (int i = 0; r == 0 && i < INSTALLER_MAX; i++) {
 		if (!request_is_empty(&requests[i]))
 			r = get_one(launcher, &cache, &requests[i], p, err);

@@ -69,8 +69,9 @@ struct cache {
 	int fd;
 };
 
-/* *ret->fd is -1 if it does not exist and @make is false. */
-int cache_open(bool make, struct cache *ret, struct cordon_error *err);
+/* @what: CACHE_PACKAGES or another of base/cache_path.h. *ret->fd is -1 if it does not exist and
+ * @make is false. */
+int cache_open(const char *what, bool make, struct cache *ret, struct cordon_error *err);
 void cache_close(struct cache *cache);
 /* Replaces a small file in one step. 0 or -errno. */
 int cache_write(int dir_fd, const char *name, const void *data, size_t len);

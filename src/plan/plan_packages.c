@@ -69,18 +69,26 @@ static int protect(struct build *b, const char *path)
 }
 
 /* Another run may be started without XDG_CACHE_HOME. */
-int plan_protect_packages(struct build *b)
+static int protect_cache(struct build *b, const char *what)
 {
 	char path[PATH_MAX], usual[PATH_MAX];
 	int r = 0;
 
-	if (!writes_anywhere(b))
-		return 0;
-	cache_packages_home_path(usual, sizeof(usual));
+	cache_home_path(what, usual, sizeof(usual));
 	if (*usual)
 		r = protect(b, usual);
-	if (r == 0 && cache_packages_path(path, sizeof(path), NULL) == 0 &&
-	    strcmp(path, usual) != 0)
+	if (r == 0 && cache_path(what, path, sizeof(path), NULL) == 0 && strcmp(path, usual) != 0)
 		r = protect(b, path);
 	return r;
+}
+
+int plan_protect_packages(struct build *b)
+{
+	int r;
+
+	if (!writes_anywhere(b))
+		return 0;
+	r = protect_cache(b, CACHE_PACKAGES);
+	/* The kernels that other runs will trust. */
+	return r < 0 ? r : protect_cache(b, CACHE_MICROVM);
 }

@@ -311,8 +311,8 @@ const struct policy_key policy_keys[] = {
 		.flag = "isolation",
 		.arg = "LEVEL",
 		.default_text = "auto",
-		.doc = "Isolation level: auto (the highest that this machine offers), landlock or "
-		       "namespaces.",
+		.doc = "Isolation level: auto (the highest that this machine offers without a "
+		       "virtual machine), landlock, namespaces or microvm.",
 	},
 	{
 		.name = "require",
@@ -348,6 +348,7 @@ const char *const policy_level_names[] = {
 	[CORDON_LEVEL_AUTO] = "auto",
 	[CORDON_LEVEL_LANDLOCK] = "landlock",
 	[CORDON_LEVEL_NAMESPACES] = "namespaces",
+	[CORDON_LEVEL_MICROVM] = "microvm",
 };
 static_assert(ARRAY_SIZE(policy_level_names) == CORDON_LEVEL_MAX, "a name for each level");
 
@@ -360,7 +361,7 @@ static_assert(ARRAY_SIZE(policy_protect_names) == POLICY_PROTECT_MAX, "a name fo
 
 const char *const policy_layer_names[] = {
 	"user",	    "mount",   "pid",	  "net",    "ipc",     "uts",
-	"landlock", "seccomp", "rlimits", "cgroup", "protect",
+	"landlock", "seccomp", "rlimits", "cgroup", "protect", "kvm",
 };
 const size_t policy_layer_names_count = ARRAY_SIZE(policy_layer_names);
 

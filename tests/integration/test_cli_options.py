@@ -16,7 +16,7 @@ SESSION_VERBS = [
     for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop")
 ]
 VERBS = ["run", "check", "why", "explain", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
-         "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
+         "microvm setup", "microvm status", "microvm gc", "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
          "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
@@ -301,7 +301,7 @@ WRONG = [
     (["exec", "ls"], "unknown verb 'exec' (to run it: cordon run -- ls)"),
     (["exec", "xyzzy"], "unknown verb 'exec' (did you mean 'session exec'?)"),
     (["logs", "x"], "unknown verb 'logs' (did you mean 'session logs'?)"),
-    (["status"], "unknown verb 'status' (did you mean 'workspace status' or 'pool status'?)"),
+    (["status"], "unknown verb 'status' (did you mean 'workspace status' or 'microvm status' or 'pool status'?)"),
     (["session", "list"], "unknown verb 'session list' ('cordon ps' lists the sessions)"),
     (["session", "rm"], "unknown verb 'session rm' (try 'cordon session --help')"),
     (["check", "extra"], "'check' takes no argument 'extra'"),
@@ -533,7 +533,7 @@ COMPLETIONS = [
     (["workspace", "commit", "--in"], {"--interactive"}),
     (["run", "--time"], {"--timeout"}),
     (["run", "-q", "--preset", "p"], {"python"}),
-    (["run", "--isolation", ""], {"auto", "namespaces", "landlock"}),
+    (["run", "--isolation", ""], {"auto", "namespaces", "landlock", "microvm"}),
     (["run", "-t", "--is"], set()),
     (["policy", "validate", "--j"], {"--json"}),
     (["completion", ""], {"bash", "zsh", "fish"}),

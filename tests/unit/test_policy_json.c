@@ -145,7 +145,7 @@ static void test_hints(void)
 	cordon_policy_set(p, "require", "qqqq", &err);
 	CHECK_STR(err.hint,
 		  "layers: user, mount, pid, net, ipc, uts, landlock, seccomp, rlimits, cgroup, "
-		  "protect");
+		  "protect, kvm");
 	cordon_policy_free(p);
 }
 

@@ -175,6 +175,7 @@ static void test_presets(void)
 	CHECK_INT(cordon_policy_preset(p, "strict", NULL), 0);
 	for (size_t i = 0; i < policy_layer_names_count; i++)
 		CHECK(strcmp(policy_layer_names[i], "cgroup") == 0 ||
+		      strcmp(policy_layer_names[i], "kvm") == 0 ||
 		      strlist_has(&p->require, policy_layer_names[i]));
 	cordon_policy_free(p);
 }

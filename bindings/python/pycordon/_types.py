@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ._policy import Env, Fs, Limits, Net
 
-    Isolation = Literal["auto", "landlock", "namespaces"]
+    Isolation = Literal["auto", "landlock", "namespaces", "microvm"]
     Orphans = Literal["kill", "keep"]
     Preset = Literal["agent", "python", "node", "build", "strict"]
     Limit = Literal[
