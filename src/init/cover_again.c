@@ -408,7 +408,7 @@ static long cover_all(struct init *in)
 /* Each time: what has run meanwhile may have given one of them a second name. */
 static long check_names(void)
 {
-	struct statx st;
+	struct statx st = { .stx_nlink = 0 };
 
 	for (int i = 0; i < again.n; i++) {
 		struct object *o = &again.v[i];
