@@ -109,6 +109,8 @@ def test_gc_removes_what_this_command_does_not_use(vm):
         ("--publish", ["--publish", "8080"]),
         ("--workspace", ["--workspace", "."]),
         ("--commands", ["--commands", "sh"]),
+        ("--gpu", ["--gpu", "all"]),
+        ("--device", ["--device", "/dev/fuse"]),
         ("--with", ["--with", "requests"]),
         ("--private", ["--private", "kept"]),
         ("-i", ["-i"]),

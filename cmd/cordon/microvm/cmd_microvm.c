@@ -186,18 +186,18 @@ static int remove_one(void *arg, const struct microvm_image *image)
 	return list_one(arg, image);
 }
 
-/* Which acceleration a run would have, and what is in the way of the better one. */
+/* Runs are emulated in any case; whether the machine could do better is told beside it. */
 static void add_acceleration(struct lister *l)
 {
 	struct kvm_probe probe;
 
 	probe_kvm(&probe);
 	if (l->is_json) {
-		json_string(&l->w, "acceleration", probe.state == KVM_USABLE ? "kvm" : "tcg");
+		json_string(&l->w, "acceleration", "tcg");
 		json_string(&l->w, "kvm", probe_kvm_text(probe.state));
 		json_string(&l->w, "remedy", probe_kvm_remedy(probe.state));
 	} else if (probe.state == KVM_USABLE) {
-		strbuf_puts(&l->sb, "acceleration  kvm\n");
+		strbuf_puts(&l->sb, "acceleration  tcg (kvm is usable here, but not used yet)\n");
 	} else {
 		strbuf_printf(&l->sb, "acceleration  tcg (%s; for kvm: %s)\n",
 			      probe_kvm_text(probe.state), probe_kvm_remedy(probe.state));

@@ -48,6 +48,8 @@ int vm_refuse(const struct parsed *args, const struct cordon_policy *p, struct c
 		{ "--net-log", parsed_has(args, OPT_NET_LOG) },
 		{ "--workspace", p->workspace || parsed_has(args, OPT_FROM) },
 		{ "--commands", p->commands_set == 1 },
+		{ "--gpu", p->gpu && strcmp(p->gpu, "none") != 0 },
+		{ "--device", p->devices.n > 0 },
 		{ "--with", parsed_has(args, OPT_WITH) || parsed_has(args, OPT_WITH_FILE) },
 		{ "--private", parsed_has(args, OPT_PRIVATE) },
 		{ "-i", parsed_has(args, OPT_INTERACTIVE) },
