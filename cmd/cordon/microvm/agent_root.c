@@ -282,7 +282,7 @@ static void make_devices(void)
 
 static void make_files(const struct agent_request *r)
 {
-	char path[PATH_MAX], tag[16];
+	char path[PATH_MAX], tag[24];
 
 	for (size_t i = 0; i < r->n_dirs; i++) {
 		snprintf(path, sizeof(path), NEW "/%s", r->dirs[i]);
