@@ -85,6 +85,18 @@ bool reserve_is_placeholder(const struct plan_reserved *from)
 	return is_reserved(&name);
 }
 
+/*
+ * An empty file gets its mark first. By its descriptor: in another user's directory the name may be
+ * a link by now.
+ */
+static int open_to_host(int fd)
+{
+	if (futimens(fd, mark) < 0)
+		return -errno;
+	(void)!fchmod(fd, PLACEHOLDER_EMPTY_MODE); /* else it is for nobody to write to */
+	return 0;
+}
+
 static int create(const struct reserved_name *name)
 {
 	int fd, r;
@@ -98,6 +110,8 @@ static int create(const struct reserved_name *name)
 	if (fd < 0)
 		return fd;
 	r = (int)sys_write(fd, name->text, strlen(name->text));
+	if (r >= 0 && !*name->text)
+		r = open_to_host(fd);
 	close(fd);
 	if (r >= 0)
 		return 0;
@@ -129,14 +143,6 @@ static bool has_mark(const struct reserved_name *name, struct made *made)
 	return made->sticky_fd == name->dir_fd;
 }
 
-/* An empty file that has its mark. */
-static void open_to_host(const struct reserved_name *name)
-{
-	int r = fchmodat(name->dir_fd, name->name, PLACEHOLDER_EMPTY_MODE, 0);
-
-	(void)r; /* then it is for nobody to write to */
-}
-
 /* Reserves the name, possibly together with other runs. */
 static int reserve(struct reserved_name *name, struct made *made)
 {
@@ -153,8 +159,6 @@ static int reserve(struct reserved_name *name, struct made *made)
 			unlinkat(name->dir_fd, name->name, name->is_dir ? AT_REMOVEDIR : 0);
 			return r;
 		}
-		if (r == 0 && name->text && !*name->text)
-			open_to_host(name);
 		name->is_made = r == 0;
 		name->is_held = r == 0 || (r == -EEXIST && is_reserved(name));
 		if (name->is_held)
@@ -167,15 +171,26 @@ static int reserve(struct reserved_name *name, struct made *made)
 	return -EEXIST;
 }
 
-/* The kernel removes no directory that has something in it: the host uses it, and it is the host's
- * from now on. */
-static void remove_dir(const struct reserved_name *name, const struct stat *st)
+/*
+ * The kernel removes no directory that has something in it: the host uses it, and it is the host's
+ * from now on. By its descriptor: in another user's directory the name may be a link by now, or
+ * something else of ours.
+ */
+static void remove_dir(const struct reserved_name *name)
 {
-	int r = unlinkat(name->dir_fd, name->name, AT_REMOVEDIR);
+	struct stat st;
+	int fd;
 
-	if (r < 0 && (st->st_mode & S_ISVTX))
-		r = fchmodat(name->dir_fd, name->name, st->st_mode & 0777, 0);
-	(void)r; /* what cannot be changed stays as it is */
+	if (unlinkat(name->dir_fd, name->name, AT_REMOVEDIR) == 0)
+		return;
+	fd = sys_openat(name->dir_fd, name->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+			0);
+	if (fd < 0)
+		return;
+	/* What cannot be changed stays as it is. */
+	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && placeholder_is_marked(&st))
+		(void)!fchmod(fd, st.st_mode & 0777);
+	close(fd);
 }
 
 /* While another run reserves names here, too, they stay: that run removes them. */
@@ -192,7 +207,7 @@ static void remove_placeholder(struct reserved_name *name)
 		return;
 	/* One that we made may be on a file system that keeps no such bit. */
 	if (S_ISDIR(st.st_mode) && (name->is_made || placeholder_is_marked(&st)))
-		remove_dir(name, &st);
+		remove_dir(name);
 	else if (is_placeholder(name->dir_fd, name->name, &st))
 		(void)unlinkat(name->dir_fd, name->name, 0);
 }
