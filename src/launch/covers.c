@@ -342,8 +342,11 @@ void covers_process(struct cordon_run *run)
 	union control_message message;
 	int fd, r;
 
-	if (run->reported || run->init_gone)
+	/* What has a cover again was perhaps not looked at yet: it is at the end. */
+	if (run->reported || run->init_gone) {
+		c->is_unsettled |= c->helper.pid_fd >= 0;
 		dismiss(run);
+	}
 	while (c->helper.pid_fd >= 0) {
 		r = spawn_receive(c->helper.ctl_fd, &message, &fd);
 		if (r == 0)
@@ -438,6 +441,7 @@ void covers_end(struct cordon_run *run)
 {
 	struct run_covers *c = &run->covers;
 	const struct control_report bare = { .uncovered = c->bare };
+	bool is_any_unsettled = c->is_unsettled || c->is_refused || !run->report.type;
 
 	/* Before the command ran nothing could be changed. An init that was killed reports nothing.
 	 */
@@ -446,7 +450,7 @@ void covers_end(struct cordon_run *run)
 	for (size_t i = 0; i < c->n; i++) {
 		if (c->v[i].kind == KEPT_CONFIG)
 			settle(run, &c->v[i]);
-		else if (c->v[i].is_bare)
+		else if (c->v[i].is_bare || is_any_unsettled)
 			restore_at_end(run, &c->v[i]);
 	}
 	if (c->bare && !run->look_failed && run->report.type != CONTROL_FAILED) {

@@ -248,6 +248,7 @@ struct run_covers {
 	struct kept_name *v; /* what can be covered again, as it was */
 	size_t n;
 	struct spawned helper; /* which covers names again; pid_fd -1 = none */
+	bool is_unsettled;     /* the end came before all that was replaced had been looked at */
 	bool is_refused;       /* the run has to end, because of the name of ... */
 	uint32_t step;	       /* ... this step of the plan, as in reports ... */
 	int error;	       /* ... with -errno; or 0: ... */

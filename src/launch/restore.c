@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -55,7 +56,8 @@ static int keep_file(int fd, struct kept_name *ret)
 /* What exists: a directory, or a file with its content. */
 static int keep_object(const char *path, struct kept_name *ret)
 {
-	int r, fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC, 0);
+	int r, fd = sys_openat2(AT_FDCWD, path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC,
+				RESOLVE_NO_SYMLINKS);
 	struct stat st;
 
 	if (fd < 0)
@@ -90,9 +92,10 @@ static int find_parent(const struct plan *plan, const char *path, struct kept_na
 		}
 	}
 	dir = strndup(path, len ? len : 1);
-	ret->name.dir_fd =
-		dir ? sys_openat2(AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0)
-		    : -ENOMEM;
+	ret->name.dir_fd = dir ? sys_openat2(AT_FDCWD, dir,
+					     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
+					     RESOLVE_NO_SYMLINKS)
+			       : -ENOMEM;
 	free(dir);
 	ret->is_own_fd = ret->name.dir_fd >= 0;
 	return ret->is_own_fd ? 0 : ret->name.dir_fd;
@@ -132,6 +135,24 @@ void restore_forget(struct kept_name *kept)
 	kept->is_own_fd = false;
 }
 
+/* Root's run may be in another user's directory. */
+static int own_as_before(int fd, const struct kept_name *kept)
+{
+	mode_t mode = kept->mode;
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if ((st.st_uid != kept->uid || st.st_gid != kept->gid) &&
+	    fchown(fd, kept->uid, kept->gid) < 0) {
+		if (st.st_uid != kept->uid)
+			return -errno;
+		/* Of a group that is not ours to give: it acts for nobody else then. */
+		mode &= ~(mode_t)(S_ISUID | S_ISGID);
+	}
+	return fchmod(fd, mode) < 0 ? -errno : 0;
+}
+
 int restore_file(const struct kept_name *kept, const struct strbuf *text)
 {
 	int r, fd = openat(kept->name.dir_fd, kept->name.name,
@@ -140,11 +161,8 @@ int restore_file(const struct kept_name *kept, const struct strbuf *text)
 	if (fd < 0)
 		return -errno;
 	r = text->len ? write_full(fd, text->data, text->len) : 0;
-	/* Root's run may be in another user's directory. */
-	if (r == 0 && kept->uid != geteuid() && fchown(fd, kept->uid, kept->gid) < 0)
-		r = -errno;
-	if (r == 0 && fchmod(fd, kept->mode) < 0)
-		r = -errno;
+	if (r == 0)
+		r = own_as_before(fd, kept);
 	close(fd);
 	return r;
 }
