@@ -29,6 +29,7 @@
 #define SCREEN "it shows and changes the screen"
 #define HARDWARE "it controls hardware below its driver"
 #define KERNEL "it controls the kernel"
+#define NETWORK "it reaches the host's network"
 
 static const struct {
 	unsigned major, first, last; /* minors */
@@ -53,11 +54,11 @@ static const struct {
 	{ MISC_MAJOR, 223, 223, INPUT },		     /* uinput */
 	{ MISC_MAJOR, 227, 227, HARDWARE },		     /* mcelog */
 	{ MISC_MAJOR, 231, 231, MEMORY },		     /* snapshot */
-	{ MISC_MAJOR, 234, 237, DISK }, /* btrfs-control, autofs, device mapper, loop-control */
-	{ MISC_MAJOR, 238, 238, "it reaches the host's network" }, /* vhost-net */
-	{ MISC_MAJOR, 239, 239, INPUT },			   /* uhid */
-	{ MISC_MAJOR, 241, 241, "it reaches the host's network" }, /* vhost-vsock */
-	{ MISC_MAJOR, 242, 242, HARDWARE },			   /* rfkill */
+	{ MISC_MAJOR, 234, 237, DISK },	    /* btrfs-control, autofs, device mapper, loop-control */
+	{ MISC_MAJOR, 238, 238, NETWORK },  /* vhost-net */
+	{ MISC_MAJOR, 239, 239, INPUT },    /* uhid */
+	{ MISC_MAJOR, 241, 241, NETWORK },  /* vhost-vsock */
+	{ MISC_MAJOR, 242, 242, HARDWARE }, /* rfkill */
 	{ 13, ANY_MINOR, INPUT },
 	{ 21, ANY_MINOR, DISK }, /* SCSI generic */
 	{ 29, ANY_MINOR, SCREEN },
@@ -107,6 +108,12 @@ static const struct {
 	{ "spi", HARDWARE },
 	{ "cxl", HARDWARE },
 	{ "watchdog", "it restarts the machine" },
+	{ "dax", MEMORY },
+	{ "macvtap", NETWORK },
+	{ "ipvtap", NETWORK },
+	{ "vfio-cdev", HARDWARE },
+	{ "tpm", HARDWARE },
+	{ "vtpm", HARDWARE },
 };
 
 static const struct {
@@ -125,9 +132,9 @@ static const struct {
 	{ "uinput", INPUT },
 	{ "uhid", INPUT },
 	{ "vmci", "it reaches the host" },
-	{ "vsock", "it reaches the host's network" },
-	{ "vhost-net", "it reaches the host's network" },
-	{ "vhost-vsock", "it reaches the host's network" },
+	{ "vsock", NETWORK },
+	{ "vhost-net", NETWORK },
+	{ "vhost-vsock", NETWORK },
 	{ "cpu_dma_latency", HARDWARE },
 	{ "rfkill", HARDWARE },
 	{ "mcelog", HARDWARE },
@@ -135,6 +142,12 @@ static const struct {
 	{ "ecryptfs", KERNEL },
 	{ "lightnvm", DISK },
 	{ "fpga", HARDWARE },
+	{ "nvme-fabrics", DISK },
+	{ "mpt2ctl", DISK },
+	{ "mpt3ctl", DISK },
+	{ "vhost-scsi", DISK },
+	{ "tpm0", HARDWARE },
+	{ "vtpmx", HARDWARE },
 };
 
 /* The name beside number @number in a table of "NUMBER NAME" lines that begins after @from. */
@@ -195,6 +208,9 @@ const char *device_refusal(const char *root, dev_t rdev)
 	for (size_t i = 0; is_misc && i < ARRAY_SIZE(misc_names); i++)
 		if (strcmp(misc_names[i].driver, name) == 0)
 			return misc_names[i].why;
+	/* A driver for each: ubi0, ubi1 ... */
+	if (!is_misc && strncmp(name, "ubi", 3) == 0 && isdigit((unsigned char)name[3]))
+		return DISK;
 	for (size_t i = 0; !is_misc && i < ARRAY_SIZE(names); i++)
 		if (strcmp(names[i].driver, name) == 0)
 			return names[i].why;

@@ -4,7 +4,8 @@
  *
  * A node is looked at once, by descriptor; init shows that very node or fails. It must be a
  * character device in /dev, and none with which a command would have the whole machine (device.h).
- * Landlock's right for requests to devices is given for these nodes alone.
+ * Landlock's right for requests to devices is given for these nodes (at level namespaces the
+ * mounts, in which no other node is, hold it as well).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +64,10 @@ int plan_add_device(struct build *b, const char *typed)
 
 	if (r < 0)
 		return refuse_missing(b, typed, -r);
+	/* A link elsewhere may be somebody's who changes it between two runs. */
+	if (!plan_is_below("/dev", path) || plan_is_below("/dev/shm", path))
+		return refuse(b, typed, "its path does not lie in /dev",
+			      "name the node itself, as 'ls -l /dev' shows it");
 	fd = plan_open_path(b, path, &real);
 	if (fd < 0)
 		return refuse_missing(b, typed, -fd);
