@@ -249,6 +249,15 @@ static int hide_locks(struct build *b)
 	return hide(b, b->in->lock_dir);
 }
 
+/* Others can make a name in a place that is everybody's, a link even: then nothing of ours is
+ * there, and what is there is none of our business. */
+static bool is_somebody_elses(const struct build *b, const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (!S_ISDIR(st.st_mode) || st.st_uid != b->in->machine->uid);
+}
+
 /*
  * Who reaches the socket of a session can run commands in it. If there is no session yet, or at
  * level landlock in a write grant, nothing is hidden: the supervisor of a session refuses whoever
@@ -262,7 +271,7 @@ static int hide_sessions(struct build *b)
 		int r;
 
 		session_place(i, b->in->machine->uid, path, sizeof(path));
-		if (plan_resolve(b, path, &res) < 0 || res.missing ||
+		if (is_somebody_elses(b, path) || plan_resolve(b, path, &res) < 0 || res.missing ||
 		    (b->in->level != PLAN_LEVEL_NAMESPACES && plan_grant_of(b, res.real, true)))
 			continue;
 		r = hide(b, path);
@@ -283,7 +292,7 @@ static int hide_code(struct build *b)
 	struct resolved res;
 
 	snprintf(path, sizeof(path), "/dev/shm/pycordon-%u", b->in->machine->uid);
-	if (plan_resolve(b, path, &res) < 0 ||
+	if (is_somebody_elses(b, path) || plan_resolve(b, path, &res) < 0 ||
 	    (res.missing && b->in->level == PLAN_LEVEL_NAMESPACES))
 		return 0;
 	return hide(b, path);

@@ -113,7 +113,11 @@ def directory_in_memory() -> str:
     """The same, made if it is missing. Others may make something of that name before us: what is not
     ours alone is not used. They cannot take ours, since /dev/shm is sticky."""
     path = place_in_memory()
-    if not _usable(path):
+    try:
+        is_sticky = os.stat(os.path.dirname(path)).st_mode & stat.S_ISVTX
+    except OSError:
+        is_sticky = 0  # it is not for us to make
+    if not is_sticky or not _usable(path):
         raise SystemCallError(f"'{path}' cannot be used")
     _sweep_memory()
     return path
