@@ -64,15 +64,27 @@ static int is_empty_function(const unsigned char *code)
 	return memcmp(code, frame, sizeof(frame)) == 0;
 }
 
-/* crtbegin's: `if (completed) return;` comes first. What it calls then has been called by exit().
- */
+/* crtbegin's, whole: a library's own may begin with the same question, whether it is done already.
+ * What it calls has been called by exit() when the linker comes to it. */
 static int is_compilers(const unsigned char *code)
 {
+	/* -1: any byte. What is asked at first is what is set at the end. */
+	static const short want[] = { 0x80, 0x3d, -1,	-1,   -1, -1,	0,  0x75, -1,	0x55,
+				      0x48, 0x83, 0x3d, -1,   -1, -1,	-1, 0,	  0x48, 0x89,
+				      0xe5, 0x74, -1,	0x48, -1, 0x3d, -1, -1,	  -1,	-1,
+				      0xe8, -1,	  -1,	-1,   -1, 0xe8, -1, -1,	  -1,	-1,
+				      0xc6, 0x05, -1,	-1,   -1, -1,	1,  0x5d, 0xc3 };
 	static const unsigned char mark[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	int asked, set;
 
 	if (memcmp(code, mark, sizeof(mark)) == 0)
 		code += sizeof(mark);
-	return code[0] == 0x80 && code[1] == 0x3d && code[6] == 0 && code[7] == 0x75;
+	for (unsigned i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		if (want[i] >= 0 && code[i] != want[i])
+			return 0;
+	memcpy(&asked, code + 2, sizeof(asked));
+	memcpy(&set, code + 42, sizeof(set));
+	return asked + 7 == set + 47;
 }
 
 static int only_frees(void *function)

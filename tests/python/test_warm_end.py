@@ -15,7 +15,10 @@ LIBRARY = r"""
 /* Silent in the run that tries an image out. */
 static void say(const char *what) { if (!getenv("CORDON_WARM_TRIAL") && write(1, what, __builtin_strlen(what)) < 0) _exit(9); }
 static void asked(void) { say(NAME " was asked to end\n"); }
-__attribute__((constructor)) static void begin(void) { atexit(asked); }
+static char is_open;
+__attribute__((constructor)) static void begin(void) { is_open = 1; atexit(asked); }
+/* Compiled, it begins as the compiler's own does. */
+__attribute__((destructor)) static void flush(void) { if (is_open) say(NAME " was flushed\n"); }
 __attribute__((destructor)) static void end(void) { say(NAME " ended\n"); }
 __attribute__((destructor(200))) static void end_last(void) { say(NAME " ended at last\n"); }
 void old_end(void) { say(NAME " ended in the old way\n"); }
@@ -60,7 +63,7 @@ def libraries(tmp_path_factory, request):
         ("third", "1", "third", ["-Wl,-fini,old_end"]),
     ):
         subprocess.run(
-            ["cc", "-shared", "-fPIC", f'-DNAME="{name}"', f"-DNEEDS={needs}", f"-DPROVIDES={provides}",
+            ["cc", "-O2", "-shared", "-fPIC", f'-DNAME="{name}"', f"-DNEEDS={needs}", f"-DPROVIDES={provides}",
              "-o", made[name], "-x", "c", "-", "-x", "none", *more],
             input=LIBRARY, text=True, check=True, timeout=ceiling(60),
         )  # fmt: skip
