@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "base/json_read.h"
 #include "base/path.h"
 #include "base/strbuf.h"
+#include "discover/discover.h"
 #include "out.h"
 #include "verbs.h"
 
@@ -63,25 +65,85 @@ static const char *text_of(const struct json_value *object, const char *key)
 	return v && v->type == JSON_STRING ? v->text : NULL;
 }
 
-/* An option of `cordon run`, as a shell's words? */
-static int is_option(const char *fix)
+/* The next of a shell's words, without its quotes; NULL = there is none, or it is too long. */
+static const char *next_word(const char **at, char ret[FIX_MAX])
 {
-	const char *name = fix + 2;
-	size_t len;
+	size_t n = 0;
+	int is_quoted = 0;
 
-	if (fix[0] != '-' || strlen(fix) > FIX_MAX)
-		return 0;
-	len = strcspn(name, " ");
+	*at += strspn(*at, " ");
+	if (!**at)
+		return NULL;
+	for (; **at && (is_quoted || **at != ' '); (*at)++) {
+		if (n == FIX_MAX - 1)
+			return NULL;
+		if (**at == '\'')
+			is_quoted = !is_quoted;
+		else
+			ret[n++] = **at;
+	}
+	ret[n] = '\0';
+	return ret;
+}
+
+static const struct option *option_of(const char *word)
+{
 	for (int i = 0; i < OPT_MAX; i++) {
 		const struct option *o = &option_table[i];
 
-		if (!(o->verbs & VERB_BIT(VERB_RUN)) || !o->key)
+		if (!(o->verbs & VERB_BIT(VERB_RUN)) || !o->key || word[0] != '-')
 			continue;
-		if (fix[1] == '-' ? strncmp(o->name, name, len) == 0 && !o->name[len]
-				  : o->letter == fix[1] && fix[2] == ' ')
-			return 1;
+		if (word[1] == '-' ? word[2] && strcmp(o->name, word + 2) == 0
+				   : o->letter && o->letter == word[1] && !word[2])
+			return o;
 	}
-	return 0;
+	return NULL;
+}
+
+/* A file may name any path, also one that a run would never be told to grant. */
+static int may_grant(const char *path, int is_write)
+{
+	const char *home = getenv("HOME");
+	char real[PATH_MAX], home_real[PATH_MAX];
+
+	if (strcmp(path, ".") == 0)
+		return 1;
+	if (!realpath(path, real))
+		return path[0] == '/' ? discover_may_advise(home, path, is_write)
+				      : !path_has_dotdot(path) && path[0] != '~';
+	return discover_may_advise(home && realpath(home, home_real) ? home_real : NULL, real,
+				   is_write);
+}
+
+/* Is it what a run might have said? None offers devices, or all hosts at once. */
+static int may_be_shown(const struct option *o, const char *value)
+{
+	if (strcmp(o->key, "fs.read") == 0 || strcmp(o->key, "fs.write") == 0)
+		return may_grant(value, strcmp(o->key, "fs.write") == 0);
+	if (strcmp(o->key, "net.allow") == 0)
+		return !strpbrk(value, "*/");
+	return strcmp(o->key, "devices") != 0 && strcmp(o->key, "gpu") != 0;
+}
+
+/* Options of `cordon run` with their values, and nothing else? */
+static int are_options(const char *fix)
+{
+	char word[FIX_MAX], value[FIX_MAX];
+	int n = 0;
+
+	for (; next_word(&fix, word); n++) {
+		const struct option *o = option_of(word);
+
+		if (!o)
+			return 0;
+		if (!o->arg)
+			continue;
+		if (!next_word(&fix, value) || value[0] == '-')
+			return 0;
+		if (!may_be_shown(o, value))
+			return 0;
+	}
+	return n > 0 && !*fix;
 }
 
 /* Nothing that a shell would do something else with. */
@@ -210,13 +272,21 @@ static ssize_t take_denials(const struct json_value *receipt, struct denial v[SH
 				       text_of(d, "fix"), text_of(d, "how") };
 		if (!one.what || !one.target || !one.rule || !one.how)
 			return -1;
-		if (one.fix && !(is_option(one.fix) && is_harmless(one.fix)))
+		if (one.fix && !(is_harmless(one.fix) && are_options(one.fix)))
 			one.fix = NULL;
 		if (n < SHOWN_MAX)
 			v[n++] = one;
 	}
 	*ret_all = n_all;
 	return (ssize_t)n;
+}
+
+/* That of a session lies beside the session's name. */
+static const struct json_value *receipt_in(const struct json_value *v)
+{
+	const struct json_value *inner = v->type == JSON_OBJECT ? json_get(v, "receipt") : NULL;
+
+	return inner && inner->type == JSON_OBJECT ? inner : v;
 }
 
 int cmd_explain(const struct parsed *args)
@@ -240,6 +310,7 @@ int cmd_explain(const struct parsed *args)
 		r = json_read(text.len ? text.data : "", text.len, args->rest[0], &arena, &receipt,
 			      &err);
 	if (r >= 0) {
+		receipt = receipt_in(receipt);
 		n = take_denials(receipt, v, &n_all);
 		if (n < 0)
 			r = cordon_err(&err, CORDON_E_USAGE, 0, "'%s' is no receipt of a run",

@@ -49,6 +49,12 @@ static const char *const secret_dirs[] = {
 	".codex",
 	".gemini",
 	".cursor",
+	".kaggle",
+	".huggingface",
+	".cache/huggingface/token",
+	".cache/huggingface/stored_tokens",
+	".gem/credentials",
+	".composer/auth.json",
 };
 
 /* Below a home: files with keys, and with words that were typed. */
@@ -68,6 +74,16 @@ static const char *const secret_files[] = {
 	".ICEauthority",
 	".cargo/credentials",
 	".cargo/credentials.toml",
+	".claude.json",
+	".psql_history",
+	".mysql_history",
+	".sqlite_history",
+	".node_repl_history",
+	".rediscli_history",
+	".databrickscfg",
+	".rclone.conf",
+	".wgetrc",
+	".curlrc",
 };
 
 /* What the kernel, the machine and its keys are. */
@@ -91,6 +107,12 @@ static const char *const never_advised[] = {
 	"/etc/gshadow-",
 	"/etc/security/opasswd",
 	"/var/lib/cordon",
+	"/var/backups",
+};
+
+/* Collections of things that have nothing in common: not as a whole. */
+static const char *const never_advised_whole[] = {
+	"/tmp", "/var/tmp", "/mnt", "/media", "/opt", "/var", "/usr/local", "/export",
 };
 
 /* What other users run, too. */
@@ -291,6 +313,19 @@ static bool is_advisable_below_home(const char *rest)
 	return *rest != '\0';
 }
 
+/* Below a home: who writes there decides what its owner runs next. */
+static bool runs_by_itself(const char *rest)
+{
+	static const char *const dirs[] = { "bin", "go/bin", "sbin" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (is_either_within(dirs[i], rest))
+			return true;
+	/* Settings, plug-ins, programs of tools: all that a home keeps out of sight but caches. */
+	return rest[0] == '.' &&
+	       !(path_is_within(".cache", rest) && strlen(rest) > sizeof(".cache"));
+}
+
 bool discover_may_advise(const char *home, const char *real_path, bool is_write)
 {
 	const char *rest = home ? rest_below(home, real_path) : NULL;
@@ -305,12 +340,13 @@ bool discover_may_advise(const char *home, const char *real_path, bool is_write)
 	for (size_t i = 0; is_write && i < ARRAY_SIZE(never_advised_to_write); i++)
 		if (is_either_within(never_advised_to_write[i], real_path))
 			return false;
-	if (strcmp(real_path, "/tmp") == 0 || strcmp(real_path, "/var/tmp") == 0)
-		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(never_advised_whole); i++)
+		if (strcmp(never_advised_whole[i], real_path) == 0)
+			return false;
 	if (is_secret_name(strrchr(real_path, '/') + 1))
 		return false;
 	if (rest)
-		return is_advisable_below_home(rest);
+		return is_advisable_below_home(rest) && !(is_write && runs_by_itself(rest));
 	/* Of others. */
 	return !is_either_within("/home", real_path) && !is_either_within("/root", real_path);
 }

@@ -52,11 +52,29 @@ def test_equal_options_come_once(me):
 
 @pytest.mark.parametrize("fix", [
     "; rm -rf ~", "-r /a; rm x", "-r $(id)", "-r `id`", "-r /a | sh", "-r /a > /etc/x", "-r 'a", "-r a\nb", "-r \x1b[2J", "rm -rf /",
-    "--no-such-option x", "-- rm", "--receipt /etc/passwd", "-r " + "a" * 5000, "-x", "-", "", "-r ~root", "-r *", "-r \u202e",
+    "--no-such-option x", "-- rm", "--receipt /etc/passwd", "-r " + "a" * 5000, "-r src -- rm -rf build", "-r", "-r -w", "-r a b",
+    "-r /etc/shadow", "-r src -w /", "-w /usr", "-r ~/.ssh", "-r a --net-allow 0.0.0.0/0", "--net-allow *", "--device /dev/kvm", "--gpu all",
+    "-x", "-", "", "-r ~root", "-r *", "-r \u202e",
 ])  # fmt: skip
 def test_what_is_no_option_is_not_shown(me, fix):
     done, text = explain(me, receipt(denial(fix)))
     assert done.returncode == 0 and "no option is suggested" in text and "options that allow" not in text, text
+
+
+def test_keys_are_not_shown(me):
+    """Also by another name: what counts is where a path leads."""
+    keys = me.home / ".ssh"
+    keys.mkdir(mode=0o700, exist_ok=True)
+    me.own(keys)
+    (me.work / "harmless").symlink_to(keys)
+    for path in keys, f"{keys}/id_rsa", me.home, me.work / "harmless":
+        _, text = explain(me, receipt(denial(f"-r {path}"), denial("-r /bc")))
+        assert text.splitlines()[-1] == "  -r /bc", text
+
+
+def test_that_of_a_session(me):
+    _, text = explain(me, {"session": "x", "receipt": receipt(denial("-r /a"))})
+    assert text.splitlines()[-1] == "  -r /a"
 
 
 def test_words_are_escaped(me):

@@ -393,6 +393,14 @@ static void test_advice(void)
 		"/srv/../etc",
 		"relative",
 		"/home/u/x/server.key",
+		"/home/u/.claude.json",
+		"/home/u/.cache/huggingface/token",
+		"/home/u/.kaggle/kaggle.json",
+		"/home/u/.psql_history",
+		"/var/backups",
+		"/var/backups/x",
+		"/mnt",
+		"/opt",
 	};
 	static const char *const fine[] = {
 		"/srv",
@@ -415,6 +423,11 @@ static void test_advice(void)
 		"/usr/share/x",
 		"/opt/x",
 		"/var/lib/x",
+		"/home/u/bin",
+		"/home/u/.local/bin",
+		"/home/u/.local/bin/git",
+		"/home/u/.vim/plugin",
+		"/home/u/go/bin/x",
 	};
 	size_t i;
 
@@ -426,6 +439,7 @@ static void test_advice(void)
 		CHECK_MSG(!discover_may_advise("/home/u", only_read[i], true), "%s", only_read[i]);
 	CHECK(discover_may_advise("/home/u", "/srv/data", true));
 	CHECK(discover_may_advise("/home/u", "/home/u/data", true));
+	CHECK(discover_may_advise("/home/u", "/home/u/.cache/pip", true));
 	CHECK(!discover_may_advise("/home/u", "/home/u/.ssh/x", true));
 	CHECK(!discover_may_advise(NULL, "/home/u/x", false));
 	/* A home in an unusual place. */
