@@ -327,6 +327,26 @@ def test_a_configuration_cannot_change_what_cordon_does(me, command, more):
     assert status == 125 and "outside of the sandbox" in said and "'evil'" in said and got == config
 
 
+@pytest.mark.parametrize("cwd", ["~/.ssh", "~", "keys", "{home}", "{home}/.ssh", "../..", "a/.ssh", "/", "/etc/ssh", "$HOME/.ssh",
+                                 "${workspaceFolder}/../.ssh", "/no/such/place", 1])  # fmt: skip
+def test_a_configuration_cannot_show_keys_as_the_place_of_a_server(me, cwd):
+    (me.home / ".ssh").mkdir(mode=0o700, exist_ok=True)
+    me.own(me.home / ".ssh")
+    if cwd == "keys":  # a link
+        (me.work / "keys").symlink_to(me.home / ".ssh")
+        cwd = str(me.work / "keys")
+    cwd = cwd.format(home=me.home) if isinstance(cwd, str) and "{home}" in cwd else cwd
+    config = {"mcpServers": {"good": {"command": "x"}, "evil": {"command": "x", "cwd": cwd}}}
+    status, said, got = wrap_config(me, config)
+    assert status == 125 and "would show" in said and "'evil'" in said and got == config
+
+
+def test_a_server_can_start_in_a_project(me):
+    for cwd in str(me.work), "sub/dir", ".", "${workspaceFolder}", "${workspaceFolder}/sub":
+        status, _, got = wrap_config(me, {"mcpServers": {"a": {"command": "x", "cwd": cwd}}})
+        assert status == 0 and got["mcpServers"]["a"]["cwd"] == cwd
+
+
 def test_a_configuration_keeps_its_owner_and_has_to_be_a_file(me):
     path = me.write(me.work / "c.json", json.dumps({"mcpServers": {"a": {"command": "x"}}}))
     if me.uid == 0:

@@ -3,11 +3,13 @@
 #include "wrapping.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "discover/discover.h"
 #include "out.h"
 #include "toml.h"
 #include "wrap_words.h"
@@ -132,6 +134,51 @@ static int check_env(const struct json_value *server, const struct wrap_env *env
 				    "NAME=VALUE'");
 }
 
+/* Relative to a place that only the client knows: nothing above it, nothing out of sight. */
+static int is_plain(const char *path)
+{
+	while (*path) {
+		size_t len = strcspn(path, "/");
+
+		if (*path == '.' && len > 1)
+			return 0;
+		path += len;
+		path += *path == '/';
+	}
+	return 1;
+}
+
+/* A server sees the directory in which it starts, and the file may be somebody else's. */
+static int may_start_in(const char *cwd)
+{
+	static const char folder[] = "${workspaceFolder}";
+	const char *home = getenv("HOME");
+	char path[PATH_MAX], real[PATH_MAX], home_real[PATH_MAX];
+
+	if (!strncmp(cwd, folder, sizeof(folder) - 1))
+		cwd += sizeof(folder) - 1;
+	else if (cwd[0] == '/' || cwd[0] == '~')
+		return home && realpath(home, home_real) &&
+		       (cwd[0] == '/' || cwd[1] == '/' || !cwd[1]) &&
+		       snprintf(path, sizeof(path), "%s%s", cwd[0] == '~' ? home : "",
+				cwd[0] == '~' ? cwd + 1 : cwd) < (int)sizeof(path) &&
+		       realpath(path, real) && discover_may_advise(home_real, real, false);
+	return !strpbrk(cwd, "$~%") && is_plain(cwd);
+}
+
+static int check_cwd(const struct json_value *server, struct cordon_error *err)
+{
+	const struct json_value *cwd = json_get(server, "cwd");
+
+	if (!cwd || (cwd->type == JSON_STRING && may_start_in(cwd->text)))
+		return 0;
+	cordon_err(err, CORDON_E_USAGE, 0,
+		   "'%.100s' starts in '%.100s', which its sandbox would show", server->key,
+		   cwd->type == JSON_STRING ? cwd->text : "something that is no text");
+	return cordon_err_hint(err, "take the cwd out, or name a directory of a project that is "
+				    "there");
+}
+
 static void say_skipped(const struct wrapping *w, const struct json_value *server, const char *why)
 {
 	struct strbuf sb = STRBUF_INIT;
@@ -232,7 +279,7 @@ static int wrap_server(struct wrapping *w, const struct json_value *server,
 	command = json_get(server, "command");
 	args = json_get(server, "args");
 	env = env_of(w, server);
-	if (command && check_env(server, &env, err) < 0)
+	if (command && (check_env(server, &env, err) < 0 || check_cwd(server, err) < 0))
 		return -1;
 	if (command && command->type == JSON_ARRAY && command->first) {
 		if (is_wrapped(w, command->first, command->first->next, env.own))
