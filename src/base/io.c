@@ -84,5 +84,6 @@ bool is_writing_end(int fd)
 
 	/* Of a descriptor that was only looked up (O_PATH) the kernel says that it reads. */
 	return flags >= 0 && (flags & O_ACCMODE) == O_WRONLY && fstat(fd, &st) == 0 &&
-	       S_ISFIFO(st.st_mode) && fstatfs(fd, &fs) == 0 && fs.f_type == PIPEFS_MAGIC;
+	       S_ISFIFO(st.st_mode) && st.st_uid == geteuid() && fstatfs(fd, &fs) == 0 &&
+	       fs.f_type == PIPEFS_MAGIC;
 }

@@ -17,7 +17,7 @@ ssize_t read_full_at(int fd, void *buf, size_t size, off_t at);
 int read_strbuf(int fd, struct strbuf *sb);
 /* 0 or -errno. Waits where a descriptor does not block. */
 int write_full(int fd, const void *data, size_t len);
-/* Is it an end of a pipe without a name that cannot be read from? */
+/* Is it an end of a pipe of ours, without a name, that cannot be read from? */
 bool is_writing_end(int fd);
 
 #endif

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -139,6 +140,7 @@ static bool stream_fits(int i, int mode)
  * from which others' words could be read, nor a name whose mode is not ours to change. */
 static int pass_pipe(struct relay *r, int fd, int *ret_guest_fd, struct cordon_error *err)
 {
+	char path[32];
 	int copy;
 
 	*r = (struct relay){
@@ -147,12 +149,19 @@ static int pass_pipe(struct relay *r, int fd, int *ret_guest_fd, struct cordon_e
 	if (!is_writing_end(fd))
 		return cordon_err(err, CORDON_E_USAGE, 0,
 				  "only the writing end of a pipe can be passed to a command");
-	copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	/*
+	 * Opened again: flags that a command sets, such as O_NONBLOCK, are not the caller's. That
+	 * would wait for a reader; one that has gone is the command's business (EPIPE).
+	 */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = sys_openat(AT_FDCWD, path, O_WRONLY | O_NONBLOCK | O_CLOEXEC, 0);
+	if (copy == -ENXIO)
+		copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	if (copy < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, -copy, "cannot copy a descriptor");
+		return cordon_err(err, CORDON_E_SYSTEM, -copy, "cannot open a pipe again");
 	*ret_guest_fd = copy;
 	/* As for pipes of ours: opening /dev/stdout opens it again, in its direction only. */
-	return fchmod(copy, 0222) < 0
+	return sys_fcntl(copy, F_SETFL, O_WRONLY) < 0 || fchmod(copy, 0222) < 0
 		       ? cordon_err(err, CORDON_E_SYSTEM, errno, "cannot set up a pipe")
 		       : 0;
 }

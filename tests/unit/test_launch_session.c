@@ -224,6 +224,7 @@ static int sealed_copy(const char *path)
 static void test_image(void)
 {
 	struct cordon_exec_options o = CORDON_EXEC_OPTIONS_INIT;
+	const char *argv[] = { "true", NULL };
 	struct cordon_command *refused = NULL;
 	char out[OUT_MAX];
 	struct cordon_session *s;
@@ -240,6 +241,7 @@ static void test_image(void)
 	CHECK(strstr(out, "invalid option -- 'c'") || strstr(out, "No such file"));
 	CHECK_INT(run(s, "echo shell; ls -l /proc/$$/fd | grep -c memfd", out), 1);
 	CHECK_STR(out, "shell\n0\n");
+	o.argv = argv;
 	o.files = 1;
 	CHECK_INT(cordon_session_exec(s, &o, &refused, NULL), -CORDON_E_USAGE);
 	cordon_session_free(s);
@@ -271,6 +273,13 @@ static void test_pass(void)
 		  1);
 	CHECK(read(fds[0], text, sizeof(text) - 1) >= 8);
 	CHECK(strncmp(text, "one\ntwo\n", 8) == 0);
+	/* Its flags are the command's alone. */
+	CHECK_INT(
+		finish(exec_with(s, "python3 -Ic 'import os; os.set_blocking(1, False)' || exit 9",
+				 &o),
+		       NULL),
+		0);
+	CHECK((fcntl(fds[1], F_GETFL) & O_NONBLOCK) == 0);
 	file = memfd_create("file", MFD_CLOEXEC);
 	REQUIRE(file >= 0);
 	o.argv = argv;
