@@ -111,8 +111,7 @@ enum exit_field {
 	EXIT_MESSAGE = 'm',
 };
 
-/* What a command can come to inside. That a protection failed or that the run was cancelled is for
- * the host to say. */
+/* What a command can come to inside; that it was cancelled is believed only if it was. */
 static const int kinds[] = { CORDON_KIND_EXITED,       CORDON_KIND_SIGNALED,
 			     CORDON_KIND_TIMEOUT,      CORDON_KIND_CANCELLED,
 			     CORDON_KIND_SPAWN_FAILED, CORDON_KIND_SANDBOX_ERROR,

@@ -35,6 +35,7 @@ enum microvm_type {
 enum microvm_field {
 	FIELD_UID = 'U',
 	FIELD_GID = 'G',
+	FIELD_UMASK = 'M',
 	FIELD_CWD = 'C',
 	FIELD_DIR = 'D',  /* in the root: exported as "d0", "d1" ... by their order */
 	FIELD_LINK = 'L', /* in the root, followed by where it leads */

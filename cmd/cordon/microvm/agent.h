@@ -25,7 +25,7 @@ enum agent_fd {
 
 /* Points into the message. */
 struct agent_request {
-	int64_t uid, gid, time_ns;
+	int64_t uid, gid, umask, time_ns;
 	const char *cwd, *policy, *entropy;
 	const char *dirs[MICROVM_DIRS_MAX];
 	const char *links[MICROVM_DIRS_MAX], *targets[MICROVM_DIRS_MAX];

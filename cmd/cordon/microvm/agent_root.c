@@ -109,7 +109,10 @@ static void take(struct agent_request *r, char field, const char *text, size_t *
 		ok = microvm_number(text, 1, UINT32_MAX - 1, &r->uid) == 0;
 		break;
 	case FIELD_GID:
-		ok = microvm_number(text, 1, UINT32_MAX - 1, &r->gid) == 0;
+		ok = microvm_number(text, 0, UINT32_MAX - 1, &r->gid) == 0;
+		break;
+	case FIELD_UMASK:
+		ok = microvm_number(text, 0, 0777, &r->umask) == 0;
 		break;
 	case FIELD_TIME:
 		ok = microvm_number(text, 0, INT64_MAX / 2, &r->time_ns) == 0;
@@ -166,6 +169,7 @@ void agent_read_request(struct microvm_message *message, struct agent_request *r
 	int r;
 
 	memset(ret, 0, sizeof(*ret));
+	ret->gid = ret->umask = -1;
 	ret->argv = calloc(AGENT_LIST_MAX + 1, sizeof(*ret->argv));
 	ret->env = calloc(AGENT_LIST_MAX + 1, sizeof(*ret->env));
 	if (!ret->argv || !ret->env)
@@ -174,8 +178,8 @@ void agent_read_request(struct microvm_message *message, struct agent_request *r
 		ret->argv[n_argv++] = before[i];
 	while ((r = microvm_next(message, &field, &text)) > 0)
 		take(ret, field, text, &n_argv, &n_env);
-	if (r < 0 || !ret->uid || !ret->gid || !ret->time_ns || !ret->cwd || !ret->policy ||
-	    !ret->entropy)
+	if (r < 0 || !ret->uid || ret->gid < 0 || ret->umask < 0 || !ret->time_ns || !ret->cwd ||
+	    !ret->policy || !ret->entropy)
 		agent_give_up("a request that cannot be read", EPROTO);
 }
 
@@ -363,6 +367,7 @@ void agent_become(const struct agent_request *r)
 	if (setsid() < 0 || setgroups(0, NULL) < 0 || setgid((gid_t)r->gid) < 0 ||
 	    setuid((uid_t)r->uid) < 0)
 		return;
+	(void)umask((mode_t)r->umask);
 	sigemptyset(&none);
 	if (sigaction(SIGPIPE, &usual, NULL) < 0 || sigprocmask(SIG_SETMASK, &none, NULL) < 0)
 		return;

@@ -78,12 +78,9 @@ int microvm_images(const struct cache *cache, const char *agent,
 
 		if (!is_image_key(e->d_name) && strncmp(e->d_name, ".new-", 5) != 0)
 			continue;
-		if (is_image_key(e->d_name)) {
-			snprintf(image.key, sizeof(image.key), "%s", e->d_name);
+		snprintf(image.key, sizeof(image.key), "%.32s", e->d_name);
+		if (is_image_key(e->d_name))
 			read_about(cache, agent, &image);
-		} else {
-			snprintf(image.key, sizeof(image.key), "%.32s", e->d_name);
-		}
 		stop = call(arg, &image);
 	}
 	closedir(dir);

@@ -41,6 +41,7 @@ struct vm {
 	char dir[4096 + 64]; /* of the guest */
 	int is_kvm;
 	int64_t memory_bytes; /* of the machine */
+	int64_t deadline_ms;  /* by the monotonic clock, 0 = none */
 	struct strbuf heard, hello, unsent;
 	size_t sent;
 	struct microvm_exit exit;

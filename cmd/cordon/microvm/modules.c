@@ -162,7 +162,8 @@ static int collect_all(struct collect *c, const char *list, int depth)
 		if (len == 0 || len >= sizeof(name))
 			return cordon_err(c->err, CORDON_E_SYSTEM, 0,
 					  "a kernel module depends on something unknown");
-		snprintf(name, sizeof(name), "%.*s", (int)len, list);
+		memcpy(name, list, len);
+		name[len] = '\0';
 		r = collect(c, name, depth);
 	}
 	return r;

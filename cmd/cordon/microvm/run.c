@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/cache_path.h"
@@ -129,6 +130,24 @@ static void set_timer(const struct vm *vm, int64_t ms)
 	(void)timerfd_settime(vm->timer_fd, 0, &at, NULL);
 }
 
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* @ms, or what the command's time limit leaves of it. */
+static int64_t time_left(const struct vm *vm, int64_t ms)
+{
+	int64_t left = vm->deadline_ms ? vm->deadline_ms - now_ms() : ms;
+
+	if (left >= ms)
+		return ms;
+	return left > 0 ? left : 1;
+}
+
 static void end_machine(struct vm *vm, struct cordon_run *run, int why)
 {
 	if (vm->state == VM_OVER)
@@ -178,7 +197,10 @@ static int begin(struct vm *vm)
 	if (r == 0) {
 		int64_t grace = p->grace_ms >= 0 ? p->grace_ms : POLICY_DEFAULT_GRACE_MS;
 
-		set_timer(vm, p->wall_ms > 0 ? p->wall_ms + grace + SLACK_MS : 0);
+		int64_t ms = p->wall_ms > 0 ? p->wall_ms + grace + SLACK_MS : 0;
+
+		vm->deadline_ms = ms ? now_ms() + ms : 0;
+		set_timer(vm, ms);
 	}
 	return r;
 }
@@ -207,7 +229,7 @@ static int64_t take(struct vm *vm)
 		break;
 	case VM_BOOT:
 		r = begin(vm);
-		vm->has_begun = 1;
+		vm->has_begun = r == 0;
 		vm->state = VM_RUNS;
 		break;
 	default:
@@ -218,8 +240,10 @@ static int64_t take(struct vm *vm)
 	if (r < 0)
 		return r;
 	/* One message at a time is due, and it is answered before the next. */
-	if ((size_t)used != vm->heard.len)
+	if ((size_t)used != vm->heard.len) {
+		vm->has_exit = 0;
 		return -EPROTO;
+	}
 	strbuf_done(&vm->heard);
 	return 1;
 }
@@ -232,9 +256,11 @@ static void hear(struct vm *vm, struct cordon_run *run)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	/* QEMU has ended; the run tells the rest. */
+	/* QEMU has ended, or something in its place pretends that: not for long. */
 	if (n <= 0) {
-		vm->state = VM_OVER;
+		strbuf_done(&vm->unsent);
+		vm->sent = 0;
+		vm->state = VM_ENDED;
 		return;
 	}
 	vm->heard.max = MICROVM_HELLO_MAX + MICROVM_HEAD + sizeof(buf);
@@ -282,12 +308,12 @@ void vm_handle(struct vm *vm, struct cordon_run *run, const struct pollfd fds[2]
 	if (was == VM_HELLO && vm->state == VM_BOOT)
 		set_timer(vm, BOOT_MS);
 	if (was != VM_ENDED && vm->state == VM_ENDED)
-		set_timer(vm, FLUSH_MS);
+		set_timer(vm, time_left(vm, FLUSH_MS));
 	if (fds[1].revents)
 		on_timer(vm, run);
 	if (vm->state < VM_OVER)
 		send_rest(vm, run);
-	if (vm->state == VM_ENDED && is_flushed(vm, run))
+	if (vm->state == VM_ENDED && vm->has_exit && is_flushed(vm, run))
 		end_machine(vm, run, VM_WHY_ENDED);
 }
 
@@ -298,7 +324,7 @@ int vm_signal(struct vm *vm, struct cordon_run *run, int number, int is_cancel)
 
 	if (vm->state == VM_NONE)
 		return 0;
-	if (vm->state < VM_RUNS && is_cancel)
+	if (vm->state < VM_OVER && vm->state != VM_RUNS && is_cancel)
 		end_machine(vm, run, VM_WHY_CANCEL);
 	if (vm->state != VM_RUNS)
 		return 1;
@@ -335,6 +361,7 @@ static void set_end(struct cordon_result *result, int kind, int exit_code, int n
 	result->signal = number;
 	switch (kind) {
 	case CORDON_KIND_TIMEOUT:
+	case CORDON_KIND_CPU_TIME:
 		result->status = STATUS_TIMEOUT;
 		break;
 	case CORDON_KIND_SANDBOX_ERROR:
@@ -375,6 +402,12 @@ static void set_lost(const struct vm *vm, struct cordon_result *result)
 			  "the machine is too busy; --isolation namespaces needs no other kernel");
 		break;
 	case VM_WHY_PROTOCOL:
+		if (!vm->has_begun) {
+			set_error(result, "the virtual machine could not be told what to run",
+				  "the current directory may be gone, or the variables and "
+				  "arguments are longer than a MiB");
+			break;
+		}
 		/* Only what has taken over the guest's kernel can do that: the command did run. */
 		set_end(result, CORDON_KIND_SIGNALED, -1, 9);
 		say_line("the guest broke the protocol; its virtual machine was ended");
@@ -382,6 +415,10 @@ static void set_lost(const struct vm *vm, struct cordon_result *result)
 	default:
 		if (!vm->has_begun) {
 			set_error(result, "the virtual machine could not be started", log);
+			break;
+		}
+		if (vm->is_cancelled) {
+			set_end(result, CORDON_KIND_CANCELLED, -1, 9);
 			break;
 		}
 		set_end(result, CORDON_KIND_SIGNALED, -1, 9);
@@ -407,6 +444,12 @@ void vm_conclude(struct vm *vm, struct cordon_result *result)
 	}
 	if (!vm->has_exit) {
 		set_lost(vm, result);
+		return;
+	}
+	/* Who cancels is here. */
+	if (vm->exit.kind == CORDON_KIND_CANCELLED && !vm->is_cancelled) {
+		set_end(result, CORDON_KIND_SIGNALED, -1, 9);
+		say_line("the guest says that it was cancelled, and it was not");
 		return;
 	}
 	if (vm->exit.kind == CORDON_KIND_SANDBOX_ERROR) {

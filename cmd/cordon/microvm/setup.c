@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -244,7 +246,8 @@ static int fill(struct setup *s, struct cordon_error *err)
 	return r < 0 ? r : write_about(s, err);
 }
 
-/* Another setup may have made the same: then that one is as good. */
+/* What has the name already may be damaged; the new one takes its place, and the old one is removed
+ * under the name that this one had. */
 static int finish(struct setup *s, struct cordon_error *err)
 {
 	int dir = openat(s->cache->fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -256,7 +259,11 @@ static int finish(struct setup *s, struct cordon_error *err)
 	if (dir >= 0)
 		close(dir);
 	if (r == 0 && renameat(s->cache->fd, s->name, s->cache->fd, s->image.key) < 0 &&
-	    errno != EEXIST && errno != ENOTEMPTY)
+	    ((errno != EEXIST && errno != ENOTEMPTY) ||
+	     syscall(SYS_renameat2, s->cache->fd, s->name, s->cache->fd, s->image.key,
+		     RENAME_EXCHANGE) < 0))
+		r = -errno;
+	if (r == 0 && fsync(s->cache->fd) < 0)
 		r = -errno;
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot finish '%s'", s->dir) : 0;
 }

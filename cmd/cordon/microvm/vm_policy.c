@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -121,22 +122,27 @@ int vm_outer_policy(struct vm *vm, struct cordon_error *err)
 	return r;
 }
 
-/* As the outer sandbox resolved it: links on the way need not be there inside. */
+/* As the outer sandbox resolved it: links on the way need not be there inside. NULL = it is not
+ * there. */
+static const char *real_path(struct cordon_policy *p, const char *typed)
+{
+	const char *home = getenv("HOME");
+	char path[PATH_MAX], real[PATH_MAX];
+
+	if (typed[0] == '~' && (typed[1] == '/' || !typed[1]) && home)
+		snprintf(path, sizeof(path), "%s%s", home, typed + 1);
+	else
+		snprintf(path, sizeof(path), "%s", typed);
+	return realpath(path, real) ? arena_strdup(&p->arena, real) : NULL;
+}
+
 static void make_real(struct cordon_policy *p, struct strlist *list)
 {
 	for (size_t i = 0; i < list->n; i++) {
-		const char *typed = list->v[i];
-		char path[PATH_MAX], real[PATH_MAX];
-		const char *home = getenv("HOME");
-		char *copy;
+		const char *real = real_path(p, list->v[i]);
 
-		if (typed[0] == '~' && (typed[1] == '/' || !typed[1]) && home)
-			snprintf(path, sizeof(path), "%s%s", home, typed + 1);
-		else
-			snprintf(path, sizeof(path), "%s", typed);
-		copy = realpath(path, real) ? arena_strdup(&p->arena, real) : NULL;
-		if (copy)
-			list->v[i] = copy;
+		if (real)
+			list->v[i] = real;
 	}
 }
 
@@ -157,6 +163,9 @@ int vm_inner_policy(const struct vm *vm, char **ret, struct cordon_error *err)
 	p->output_end = -1;
 	make_real(p, &p->fs_read);
 	make_real(p, &p->fs_write);
+	/* The file of this policy lies elsewhere, so relative would mean something else. */
+	if (p->cwd && real_path(p, p->cwd))
+		p->cwd = real_path(p, p->cwd);
 	r = set_number(p, "limits.memory", command_memory(vm->policy), err);
 	if (r == 0)
 		r = cordon_policy_to_json(p, ret, err);
@@ -329,10 +338,14 @@ int vm_write_request(struct vm *vm)
 	struct strbuf *sb = &vm->unsent;
 	size_t at = microvm_begin(sb, MICROVM_REQUEST);
 	char cwd[PATH_MAX], *policy = NULL;
+	mode_t mask;
 
 	/* Checked when the run began. */
 	if (!getcwd(cwd, sizeof(cwd)) || vm_inner_policy(vm, &policy, &err) < 0)
 		return -EIO;
+	mask = umask(077);
+	(void)umask(mask);
+	microvm_add_number(sb, FIELD_UMASK, (int64_t)mask);
 	microvm_add(sb, FIELD_CWD, cwd);
 	microvm_add(sb, FIELD_POLICY, policy);
 	cordon_free(policy);
