@@ -328,3 +328,48 @@ def test_a_descriptor_on_its_way_ends_the_run(me):
     assert run.returncode == 125 and b"the command has it open" in err, (run.returncode, err)
     assert (me.work / ".envrc").read_text() == "old"
     assert (me.work / ".envrc.held-by-cordon").read_text() == "good\n"
+
+
+WRITES_AND_IS_GONE = """
+import mmap, os
+# Its end takes a while, and cannot be stopped.
+memory = mmap.mmap(-1, 400 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.madvise(mmap.MADV_NOHUGEPAGE)
+for at in range(0, len(memory), 4096):
+    memory[at] = 1
+open('ready', 'w').close()
+while True:
+    try:
+        fd = os.open('.envrc.tmp', os.O_RDWR | os.O_APPEND)
+        break
+    except FileNotFoundError:
+        pass
+while os.fstat(fd).st_size == 0:
+    pass
+os.write(fd, b'touch /tmp/pwned')
+written = os.fstat(fd).st_ctime_ns
+while os.fstat(fd).st_ctime_ns == written:
+    pass
+os._exit(0)
+"""
+
+
+def test_the_end_comes_before_the_look(me):
+    """The tree ends between the new cover and the look at what has it: then the look is at the end."""
+    for _ in range(4):
+        for name in os.listdir(me.work):
+            (me.work / name).unlink()
+        me.write(me.work / ".envrc", "old")
+        run = start(me, WRITES_AND_IS_GONE)
+        me.write(me.out / "next", "new\n")
+        os.chmod(me.out / "next", 0o666)
+        os.rename(me.out / "next", me.work / ".envrc.tmp")
+        # The guest writes to it before it has the name.
+        end = time.monotonic() + ceiling(20)
+        while HOSTILE not in (me.work / ".envrc.tmp").read_text():
+            assert time.monotonic() < end
+        os.rename(me.work / ".envrc.tmp", me.work / ".envrc")
+        _, err = run.communicate(timeout=ceiling(30))
+        assert run.returncode in (0, 125), err
+        assert (me.work / ".envrc").read_text() == "old", err
+        assert held(me, ".envrc") and b".envrc" in err
