@@ -38,7 +38,8 @@ static int refuse_missing(struct build *b, const char *typed, int error)
 	return -CORDON_E_PATH;
 }
 
-static int check_node(struct build *b, const char *typed, const char *real, const struct stat *st)
+static int check_node(struct build *b, const char *typed, const char *path, const char *real,
+		      const struct stat *st)
 {
 	const char *why;
 
@@ -48,8 +49,11 @@ static int check_node(struct build *b, const char *typed, const char *real, cons
 	if (!S_ISCHR(st->st_mode))
 		return refuse(b, typed, "it is no device",
 			      "files and directories are granted with -r or -w");
-	if (!plan_is_below("/dev", real))
-		return refuse(b, typed, "it does not lie in /dev", NULL);
+	/* A link elsewhere may be somebody's who changes it between two runs. */
+	if (!plan_is_below("/dev", real) || !plan_is_below("/dev", path) ||
+	    plan_is_below("/dev/shm", path))
+		return refuse(b, typed, "its path does not lie in /dev",
+			      "name the node itself, as 'ls -l /dev' shows it");
 	why = device_refusal("", st->st_rdev);
 	return why ? refuse(b, typed, why, NULL) : 0;
 }
@@ -64,10 +68,6 @@ int plan_add_device(struct build *b, const char *typed)
 
 	if (r < 0)
 		return refuse_missing(b, typed, -r);
-	/* A link elsewhere may be somebody's who changes it between two runs. */
-	if (!plan_is_below("/dev", path) || plan_is_below("/dev/shm", path))
-		return refuse(b, typed, "its path does not lie in /dev",
-			      "name the node itself, as 'ls -l /dev' shows it");
 	fd = plan_open_path(b, path, &real);
 	if (fd < 0)
 		return refuse_missing(b, typed, -fd);
@@ -75,7 +75,7 @@ int plan_add_device(struct build *b, const char *typed)
 	close(fd);
 	if (r < 0)
 		return refuse_missing(b, typed, -r);
-	r = check_node(b, typed, real, &st);
+	r = check_node(b, typed, path, real, &st);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < b->n_devices; i++)
