@@ -35,15 +35,22 @@ static int make_all(const char *path)
 	return 0;
 }
 
+static bool is_root_dir(const struct stat *st)
+{
+	struct stat root;
+
+	return stat("/", &root) == 0 && root.st_dev == st->st_dev && root.st_ino == st->st_ino;
+}
+
 /*
  * Whoever owns a directory above can put another one in its place, and what root unpacks by its
  * path would be theirs. An ordinary user's home lies where others are trusted anyway.
  */
 static bool is_way_ours(int fd)
 {
-	struct stat st, up;
 	int dir = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	bool ok = dir >= 0 && fstat(dir, &st) == 0;
+	bool ok = dir >= 0;
+	struct stat up;
 
 	while (ok) {
 		int above = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -51,12 +58,12 @@ static bool is_way_ours(int fd)
 		close(dir);
 		dir = above;
 		ok = dir >= 0 && fstat(dir, &up) == 0;
-		if (!ok || (up.st_ino == st.st_ino && up.st_dev == st.st_dev))
+		/* Who can change the root directory has the machine. */
+		if (!ok || is_root_dir(&up))
 			break;
 		ok = up.st_uid == 0 &&
 		     ((up.st_mode & S_ISVTX) ||
 		      (!(up.st_mode & S_IWOTH) && (!(up.st_mode & S_IWGRP) || up.st_gid == 0)));
-		st = up;
 	}
 	if (dir >= 0)
 		close(dir);
