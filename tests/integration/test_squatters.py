@@ -52,3 +52,18 @@ def test_a_name_that_somebody_else_made(me, level, name, kind, request):
     env = {"PATH": "/usr/bin:/bin", "HOME": "/no/such"}
     done = subprocess.run([*map(str, run), "-w", ".", "--", "cat", "sub/data"], cwd=place, env=env, capture_output=True, timeout=ceiling(60))
     assert (done.returncode, done.stdout, done.stderr) == (0, b"seen", b""), done
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has what others want")
+def test_root_keeps_no_packages_where_somebody_else_can_exchange_them(cordon_path):
+    place = pathlib.Path(tempfile.mkdtemp(prefix="cordon-squatters-", dir="/var/tmp"))
+    try:
+        place.chmod(0o755)
+        env = {"PATH": "/usr/bin:/bin", "HOME": str(place), "XDG_CACHE_HOME": str(place / "theirs" / "cache")}
+        (place / "theirs").mkdir(mode=0o755)
+        for owner, kept in (0, True), (50, False):
+            os.chown(place / "theirs", owner, owner)
+            done = subprocess.run([cordon_path, "run", "--with", "no-such-package-anywhere==1", "--", "true"], env=env, capture_output=True, timeout=ceiling(120))
+            assert done.returncode == 125 and (b"others can write" in done.stderr) != kept, done
+    finally:
+        shutil.rmtree(place)

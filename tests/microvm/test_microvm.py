@@ -381,3 +381,32 @@ def test_a_guest_that_is_the_attackers(vm, what):
         assert (got["kind"], got["exit_code"], got["signal"]) == (kind, code, sig), got
     assert out is None or got["stdout"] == out
     assert got["isolation"]["level"] == "microvm" and got["error"] is None
+
+
+def test_what_a_command_starts_with_is_the_callers(vm):
+    """Where it starts, also if that is relative, and what files it makes are for whom."""
+    (vm.work / "sub").mkdir()
+    vm.own(vm.work / "sub")
+    done = run(vm, ["-w", ".", "-C", "sub"], [SH, "-c", "pwd; umask; touch made; mkdir dir"], umask=0o077)
+    assert done.stdout.decode().split() == [str(vm.work / "sub"), "0077"], done
+    assert [oct((vm.work / "sub" / n).stat().st_mode & 0o777) for n in ("made", "dir")] == ["0o600", "0o700"]
+
+
+def test_time_of_the_processor_ends_as_elsewhere(vm):
+    done = run(vm, ["--cpu-time", "1s"], [SH, "-c", "while :; do :; done"])
+    assert done.returncode == 124, done
+
+
+def test_what_cannot_be_told_to_the_guest_is_no_end_of_the_command(vm):
+    done = run(vm, [f"-eLONG{n}={'x' * 120000}" for n in range(9)], ["true"])
+    assert done.returncode == 125 and b"could not be told what to run" in done.stderr, done
+
+
+def test_a_damaged_guest_is_replaced(vm):
+    """By the next setup that makes one again, also beside others."""
+    kept = pathlib.Path(vm.guest["dir"]) / vm.guest["key"]
+    size = (kept / "vmlinux").stat().st_size
+    with open(kept / "vmlinux", "r+b") as f:
+        f.truncate(4096)
+    done = vm.outside([vm.cordon, "microvm", "setup", "--renew", "--json"], timeout=300, env=vm.env_more)
+    assert done.returncode == 0 and (kept / "vmlinux").stat().st_size == size, done
