@@ -116,6 +116,7 @@ def test_a_place_that_is_not_ours_alone_is_not_used(tmp_path, monkeypatch):
     other, link = tmp_path / "other", tmp_path / "link"
     other.mkdir(0o700)
     link.symlink_to(other)
+    tmp_path.chmod(0o1700)  # as /dev/shm: nobody takes what is ours
     with pycordon.Sandbox() as box:
         monkeypatch.setattr(_store, "place_in_memory", lambda: str(other))
         assert places(box)[0].startswith(str(other))  # the control
@@ -123,6 +124,10 @@ def test_a_place_that_is_not_ours_alone_is_not_used(tmp_path, monkeypatch):
             other.chmod(mode)
             monkeypatch.setattr(_store, "place_in_memory", lambda path=path: str(path))
             assert not places(box)[0].startswith((str(other), str(link))), (mode, path)
+        other.chmod(0o700)
+        tmp_path.chmod(0o700)
+        monkeypatch.setattr(_store, "place_in_memory", lambda: str(other))
+        assert not places(box)[0].startswith(str(other))
 
 
 def test_no_room(monkeypatch):
