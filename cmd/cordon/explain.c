@@ -49,7 +49,11 @@ static void explain_one_aside(const struct cordon_denial *d)
 	strbuf_add_escaped(&sb, d->target, strlen(d->target));
 	strbuf_puts(&sb, aside_reason(d->what));
 	if (d->fix) {
-		strbuf_puts(&sb, "; to keep it: ");
+		/* What was put aside while the command ran may have been open in it. */
+		strbuf_puts(&sb,
+			    strcmp(d->what, "replaced name") == 0
+				    ? "; look at it, the command may have changed it; to keep it: "
+				    : "; to keep it: ");
 		strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
 	}
 	strbuf_putc(&sb, '\n');
