@@ -83,8 +83,11 @@ void nearest_offer(struct nearest *n, const char *candidate)
 	distance = nearest_distance(n->word, candidate, n->distance - 1);
 	if (distance > 1 && is_part_of(n->word, candidate))
 		distance = 1;
-	/* "x" is no misspelling of "y": something of the word must remain. */
-	if (distance < n->distance && distance < strlen(candidate)) {
+	/* Of two at one letter's distance it is the one that was begun: --cpu is --cpus and not
+	 * --gpu. "x" is no misspelling of "y": something of the word must remain. */
+	if ((distance < n->distance && distance < strlen(candidate)) ||
+	    (distance == 1 && n->best && is_part_of(n->word, candidate) &&
+	     !is_part_of(n->word, n->best))) {
 		n->best = candidate;
 		n->distance = distance;
 	}

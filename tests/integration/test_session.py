@@ -402,7 +402,8 @@ def test_a_neighbour_that_stops_all(session):
 def test_memory_limit_under_a_neighbour_that_stops_all(session):
     """The watch goes on while commands cannot start."""
     s = session("-m", "64M")
-    s.sh("(trap '' TERM HUP; while :; do kill -STOP -1; done) >/dev/null 2>&1 &")
+    # Once the command that starts it has ended, or that is stopped, too.
+    s.sh("(trap '' TERM HUP; while kill -0 $$; do :; done; while :; do kill -STOP -1; done) >/dev/null 2>&1 &")
     subprocess_done = s.sh("head -c 400M /dev/zero | tail", "-t", "20s")
     assert subprocess_done.returncode in (124, 125, 137)
 

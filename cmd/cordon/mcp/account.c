@@ -41,11 +41,36 @@ static size_t first_line(const struct strbuf *sb)
 	return end ? (size_t)(end + 1 - sb->data) : 0;
 }
 
+/* Is all that was refused, refused for good? */
+static int has_no_remedy(const struct cordon_result *result)
+{
+	if (result->kind != CORDON_KIND_EXITED || result->n_denials == 0)
+		return 0;
+	for (size_t i = 0; i < result->n_denials; i++)
+		if (result->denials[i].fix)
+			return 0;
+	return 1;
+}
+
+static int is_about_hosts(const struct cordon_result *result)
+{
+	for (size_t i = 0; i < result->n_denials; i++)
+		if (!strncmp(result->denials[i].rule, "net.", 4))
+			return 1;
+	return 0;
+}
+
 static const char *advice(const struct cordon_result *result)
 {
 	if (result->kind == CORDON_KIND_SPAWN_FAILED && result->error.sys_errno == E2BIG)
 		return "That is the kernel's limit: one argument can have 128 KiB. Write it to a "
 		       "file and run that, or give it as standard input.";
+	/* account_no_network() says it of hosts that are not named. */
+	if (has_no_remedy(result))
+		return is_about_hosts(result)
+			       ? "Trying the same again will not help."
+			       : "No option of this server allows that. Trying the same "
+				 "again will not help.";
 	return "Options such as these belong to the operator of this server. Trying the same again "
 	       "will not help: do without, or ask for the option.";
 }
@@ -113,20 +138,12 @@ void account_no_network(struct strbuf *sb, const struct call *call, const char *
 			    "with --net-allow HOST. Trying the same again will not help");
 }
 
-static int tells_network(const struct cordon_result *result)
-{
-	for (size_t i = 0; i < result->n_denials; i++)
-		if (!strncmp(result->denials[i].rule, "net.", 4))
-			return 1;
-	return 0;
-}
-
 void account_add(struct strbuf *sb, const struct call *call, const struct cordon_result *result)
 {
 	add_ending(sb, result);
 	account_explain(sb, call, result);
 	/* A run's own account mostly has the names it asked for, but a box's comes with its end. */
-	if (result->exit_code > 0 && !tells_network(result))
+	if (result->exit_code > 0 && (!is_about_hosts(result) || has_no_remedy(result)))
 		account_no_network(sb, call, result->err.data ? result->err.data : "",
 				   result->err.len);
 }
