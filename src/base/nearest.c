@@ -74,6 +74,14 @@ static int is_part_of(const char *word, const char *candidate)
 	return len >= 3 && strncmp(candidate, word, len) == 0;
 }
 
+static int lacks_end(const char *word, const char *candidate)
+{
+	size_t len = strlen(word);
+
+	return len >= 3 && strncmp(candidate, word, len) == 0 && candidate[len] &&
+	       !candidate[len + 1];
+}
+
 void nearest_offer(struct nearest *n, const char *candidate)
 {
 	unsigned distance;
@@ -83,11 +91,12 @@ void nearest_offer(struct nearest *n, const char *candidate)
 	distance = nearest_distance(n->word, candidate, n->distance - 1);
 	if (distance > 1 && is_part_of(n->word, candidate))
 		distance = 1;
-	/* Of two at one letter's distance it is the one that was begun: --cpu is --cpus and not
+	/* Of two at one letter's distance it is the one that lacks only its end: --cpu is --cpus
+	 * and not
 	 * --gpu. "x" is no misspelling of "y": something of the word must remain. */
 	if ((distance < n->distance && distance < strlen(candidate)) ||
-	    (distance == 1 && n->best && is_part_of(n->word, candidate) &&
-	     !is_part_of(n->word, n->best))) {
+	    (n->best && n->distance == 1 && lacks_end(n->word, candidate) &&
+	     !lacks_end(n->word, n->best))) {
 		n->best = candidate;
 		n->distance = distance;
 	}

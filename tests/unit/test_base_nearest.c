@@ -30,6 +30,10 @@ static void test_suggestions(void)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		CHECK_STR(nearest_in_list(rows[i].word, keys, sizeof(keys) / sizeof(keys[0])),
 			  rows[i].want);
+	/* One that was begun comes before one that was misspelt. */
+	CHECK_STR(nearest_in_list("cpu", (const char *const[]){ "gpu", "cpus", "cpu-time" }, 3),
+		  "cpus");
+	CHECK_STR(nearest_in_list("fs.", (const char *const[]){ "fs", "fs.read" }, 2), "fs");
 	CHECK_STR(nearest_in_list("abc", NULL, 0), NULL);
 }
 
