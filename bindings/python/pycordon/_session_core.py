@@ -321,6 +321,7 @@ class SessionCore:
             try:
                 return SessionCommand(self, self.native.exec(argv, **options), merged)
             except _cordon.Error as error:
+                self.check_open()  # it was closed meanwhile
                 raise_native(error)
 
     def start_files(self, op: "Op[Any]", fd: int) -> SessionCommand:
