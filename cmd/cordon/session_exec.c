@@ -5,7 +5,6 @@
  * killed, the supervisor ends the command, or leaves it (--keep).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -149,7 +148,14 @@ static void set_streams(struct request *q, const struct parsed *args,
 		pass_pipes(q, o);
 }
 
-/* After the streams. */
+static bool is_channel(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && (S_ISSOCK(st.st_mode) || S_ISFIFO(st.st_mode));
+}
+
+/* After the streams. A file or directory would be the command's, whatever the policy says. */
 static int set_channel(struct request *q, const struct parsed *args, struct cordon_error *err)
 {
 	const char *text = parsed_value(args, OPT_CHANNEL);
@@ -161,9 +167,11 @@ static int set_channel(struct request *q, const struct parsed *args, struct cord
 	errno = 0;
 	fd = strtol(text, &end, 10);
 	if (errno || end == text || *end || fd <= STDERR_FILENO || fd > INT_MAX ||
-	    fcntl((int)fd, F_GETFD) < 0)
+	    !is_channel((int)fd))
 		return cordon_err(err, CORDON_E_USAGE, 0,
-				  "--channel must be an open descriptor above 2, not '%s'", text);
+				  "--channel must be an open descriptor above 2, of a socket or a "
+				  "pipe, not '%s'",
+				  text);
 	q->fds[q->n_fds++] = (int)fd;
 	return 0;
 }

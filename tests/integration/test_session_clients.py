@@ -64,3 +64,13 @@ def test_descriptors_that_do_not_fit(session, me):
     assert done.stdout.endswith(b"[b'channel', b'out']\n")
     assert s.sh("echo alive").stdout == b"alive\n"
     assert until(lambda: count() <= before + 1)
+
+
+def test_no_file_is_a_channel(session):
+    """A file that the caller has open is not the command's by a slip, whatever the policy says."""
+    s = session()
+    s.me.write(s.me.out / "secret", "canary")
+    for opened in f"5<{s.me.out}/secret", f"5<>{s.me.out}/secret", f"5<{s.me.out}", "5>&-":
+        done = s.me.outside(["sh", "-c", f'exec {opened}; exec "$0" "$@"', s.me.cordon, "session", "exec", "--channel", "5", s.name, "--",
+                             "cat", "/proc/self/fd/3"])  # fmt: skip
+        assert done.returncode == 125 and b"canary" not in done.stdout and b"socket" in done.stderr, done

@@ -105,8 +105,8 @@ def test_what_cannot_be_installed_changes_nothing(index, make):
             (["nosuch"], pycordon.SetupError, "No matching distribution found for nosuch"),
             (["npm:nosuch"], pycordon.SetupError, "cannot install"),
             (["./one"], pycordon.CordonError, "cannot be installed"),
-            (["two --index-url=http://127.0.0.1:1"], pycordon.CordonError, ""),
-            (["--index-url=http://127.0.0.1:1", "two"], pycordon.CordonError, ""),
+            (["two --index-url=http://127.0.0.1:1"], pycordon.CordonError, "options are not taken"),
+            (["--index-url=http://127.0.0.1:1", "two"], pycordon.CordonError, "options are not taken"),
             ([["two"]], pycordon.UsageError, "packages"),
             ([], pycordon.UsageError, "no packages are named"),
         ):

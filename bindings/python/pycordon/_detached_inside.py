@@ -77,7 +77,7 @@ class Place:
         self._check()
 
     def writable_paths(self) -> List[str]:
-        """Directories of the host that commands can change; any, if somebody else has made the session."""
+        """Directories of the host that commands can change; all, if the session's policy is not known here."""
         if self.policy is None:
             return ["/"]
         return [os.path.realpath(path) for path in self.policy.effective().get("fs.write", ())]

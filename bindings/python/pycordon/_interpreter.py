@@ -208,7 +208,7 @@ class InterpreterFront:
         self._check_state()
 
     def _check_state(self) -> None:
-        """StateError if it has lost its state, and nobody was told yet."""
+        """StateError, once, if it has lost its state."""
         if self._reason:
             raise StateError(self._reason, hint="its state is lost; the next execute() starts a fresh one")
 

@@ -274,7 +274,7 @@ class SessionCore:
     def process(self) -> bool:
         """Handles what happened, and tells those who wait for it. Whether the session is over."""
         if self._begin_work():
-            is_over = True  # also if this fails: nobody must wait for ever
+            is_over = True  # even if this fails: waiting threads have to be released
             try:
                 is_over = self.native.process()
             except _cordon.Error as error:
@@ -284,7 +284,7 @@ class SessionCore:
         return self.is_over
 
     def _begin_work(self) -> bool:
-        """Whether this thread may handle events. Once close() does, the session's end is for nobody else."""
+        """Whether this thread may handle events. Once close() has begun, it alone handles the session's end."""
         with self._gate:
             self._at_work += not self.closed
             return not self.closed

@@ -101,7 +101,7 @@ class Reader(Generic[R]):
             return [one for one in self._running if not one.is_done]
 
     def _work(self) -> None:
-        is_over = True  # also if this fails: nobody must wait for ever
+        is_over = True  # even if this fails: waiting threads have to be released
         try:
             is_over = self._drive()
         finally:

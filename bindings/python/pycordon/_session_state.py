@@ -69,8 +69,8 @@ def check_forks(core: "SessionCore") -> None:
 
 
 def check_alone(core: "SessionCore", expected: int) -> None:
-    """StateError unless nothing but so many commands runs. A process that nobody carries over would be
-    missing in a fork without a word."""
+    """StateError if more than ``expected`` commands, or any other processes, run: a fork would lack them
+    without saying so."""
     end = time.monotonic() + _GONE_SECONDS
     while True:
         used = core.order("usage")

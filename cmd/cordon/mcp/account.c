@@ -115,7 +115,7 @@ void account_denials(struct strbuf *sb, const struct call *call,
 	account_explain(sb, call, &result);
 }
 
-/* As programs and libraries say that they reach nobody. */
+/* How programs and libraries say that they cannot connect. */
 static int is_about_network(const char *text, size_t len)
 {
 	static const char *const phrases[] = {
