@@ -107,6 +107,16 @@ def test_a_broken_rule_ends_it(python, name):
     assert python.execute("kept").restarted
 
 
+def test_an_answer_after_a_broken_rule_is_none(python, monkeypatch):
+    """It may be in the socket before the interpreter has been ended."""
+    monkeypatch.setattr(_channel, "_CHUNK", 64)  # the host takes one message at a time
+    wrong = "b'0' * 32 + b' {\"type\":\"image\",\"parts\":[5]}\\nxxxxx'"
+    lie(python, f"say({wrong} + token + b' {{\"type\":\"value\",\"kind\":\"none\",\"parts\":[]}}\\n')")
+    with pytest.raises(StateError, match="rules of the channel"):
+        python.fork()
+    assert python.execute("kept").restarted
+
+
 def test_nothing_comes(python):
     lie(python, "value(token)")
     with pytest.raises(StateError, match="sent nothing"):

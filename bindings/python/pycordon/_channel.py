@@ -242,6 +242,10 @@ class Channel:
         del self._in[:first]
         self._left = sizes[0] - first
 
+    def give_up(self) -> None:
+        """A rule was broken: nothing that comes after that counts."""
+        self.is_closed = True
+
     def close(self) -> None:
         """No more."""
         self.is_closed = True

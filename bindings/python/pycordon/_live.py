@@ -268,6 +268,8 @@ class Live:
             for message in self._channel.receive():
                 self._take(task, message)
         except ProtocolError as error:
+            self._channel.give_up()
+            task.answer = None
             self.doom(f"it broke the rules of the channel ({error})")
         if over:
             self._settle()
