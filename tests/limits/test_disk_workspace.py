@@ -147,6 +147,31 @@ def test_bytes(me, probes, kind, level):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("kind", ["mapped-deleted", "headless"])
+def test_while_others_free(me, probes, kind):
+    """What is only mapped shows in the file system's use alone: what others free must not hide it."""
+    others = [me.home / f"other{i}" for i in range(4)]
+    for other in others:
+        with open(other, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, 80 * MIB)
+    stop = threading.Event()
+
+    def free():
+        for other in others:
+            stop.wait(0.1)
+            other.unlink()
+
+    freeing = threading.Thread(target=free)
+    freeing.start()
+    try:
+        got = fill(me, probes, kind, 16, want=128, hold=3000)
+    finally:
+        stop.set()
+        freeing.join()
+    is_ended(got, 16, kind)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("kind", KINDS + INODES)
 def test_enough_room(me, probes, kind, level):

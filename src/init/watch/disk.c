@@ -81,6 +81,8 @@ struct figures {
 	struct amount private;	/* what has a name in directories that are kept */
 	struct amount outside;	/* of the file system, not the run's */
 	struct amount clear;	/* the same by the last look alone, if that saw everything */
+	struct amount low;	/* at most so much of it is left: others may free what they have */
+	struct amount rest;	/* the same by the last look alone */
 	int is_blind;		/* a directory could not be looked into */
 	int is_hidden;		/* there are places where more may be */
 	int is_moving;		/* the file system's use changed during the count */
@@ -99,6 +101,7 @@ static struct {
 	struct amount locked;	  /* in directories that nobody could enter, then */
 	struct amount uncounted;  /* growth that there was no time to count at the end */
 	struct amount margin;
+	struct amount lowest; /* use of the file system since the last count */
 	struct figures last;
 	struct dir_time start; /* when the command was started */
 	uint64_t counted_ns, cost_ns, found_ns, began_ns, patience_ns;
@@ -137,10 +140,11 @@ static int is_same(struct amount a, struct amount b)
 	return a.bytes == b.bytes && a.inodes == b.inodes;
 }
 
-/* Has the file system's use grown by more than one part in @n of the margin since the count? */
+/* Has the file system's use grown by more than one part in @n of the margin since the count, or
+ * since others freed something after it? */
 static int has_grown(struct amount used, unsigned n)
 {
-	struct amount grown = amount_above(used, disk.last.used);
+	struct amount grown = amount_above(used, disk.lowest);
 
 	return grown.bytes > disk.margin.bytes / n || grown.inodes > disk.margin.inodes / n;
 }
@@ -229,8 +233,9 @@ static void begin_with(const struct named *n, struct figures *f)
 	f->base = (struct amount){ 0, 0 };
 	if (disk.is_copy)
 		f->base = amount_most(n->old_workspace, amount_above(n->workspace, grown));
-	f->outside = amount_above(disk.used_start, amount_sum(n->old, disk.locked));
+	f->outside = f->low = amount_above(disk.used_start, amount_sum(n->old, disk.locked));
 	f->clear = (struct amount){ 0, 0 };
+	f->rest = f->low;
 }
 
 /* Is it worth looking for unlinked files? Always where that decides, and now and then. */
@@ -253,13 +258,25 @@ static void note_outside(struct figures *f, struct amount before)
 
 	f->outside = amount_least(clear, amount_most(f->outside, amount_least(f->clear, clear)));
 	f->clear = clear;
+	f->low = f->rest = f->outside;
+}
+
+/* What is certainly the run's cannot be others'. So much is sure although something may be hidden;
+ * without it, what others free would make room for what is only mapped. @last: by the look before. */
+static void note_freed(struct figures *f, struct amount before, struct amount described,
+		       struct amount last)
+{
+	f->rest = amount_above(amount_least(before, f->used), amount_sum(f->seen, described));
+	f->low = amount_least(f->low, amount_most(last, f->rest));
 }
 
 static void add_unlinked(struct figures *f, struct amount before)
 {
-	struct amount unexplained = amount_above(f->used, amount_sum(f->seen, f->outside));
+	struct amount unexplained, described = { 0, 0 }, last = f->rest;
 	struct unlinked found;
 
+	note_freed(f, before, described, last);
+	unexplained = amount_above(f->used, amount_sum(f->seen, f->low));
 	if (disk.is_ended)
 		f->unlinked = (struct amount){ 0, 0 };
 	else
@@ -270,7 +287,10 @@ static void add_unlinked(struct figures *f, struct amount before)
 	unlinked_find(&work.in, work.live, &found);
 	/* What a descriptor shows certainly exists, whatever the file system's count says. Pages
 	 * that are only mapped may be holes. */
-	unexplained = amount_above(unexplained, (struct amount){ found.bytes, found.inodes });
+	described = (struct amount){ found.bytes, found.inodes };
+	note_freed(f, before, described, last);
+	unexplained =
+		amount_above(f->used, amount_sum(f->seen, amount_sum(described, f->low)));
 	f->unlinked.bytes = found.bytes + least(found.mapped_bytes, unexplained.bytes);
 	f->unlinked.inodes = found.inodes + found.mapped_inodes;
 	f->is_hidden = f->is_blind || found.is_hidden;
@@ -337,6 +357,7 @@ static void set_margin(void)
 {
 	const struct amount *total = &disk.last.total;
 
+	disk.lowest = disk.last.used;
 	disk.margin.bytes =
 		above(disk.limit.bytes, total->bytes) + most(disk.limit.bytes / 16, SLACK_MIN);
 	disk.margin.inodes = above(disk.limit.inodes, total->inodes) +
@@ -482,12 +503,12 @@ void disk_start(struct init *in, uint64_t now)
 		in->watch_error = r;
 		return;
 	}
-	f->used = f->outside = disk.used_start;
+	f->used = f->outside = f->low = f->rest = disk.used_start;
 	/* What a copy began with has to be counted. */
 	disk.is_known = l->usage_bytes != CONTROL_UNKNOWN && !(disk.is_copy && in->plan->workspace);
 	if (disk.is_known) {
 		f->seen = f->total = (struct amount){ l->usage_bytes, l->usage_inodes };
-		f->outside = amount_above(disk.used_start, f->seen);
+		f->outside = f->low = f->rest = amount_above(disk.used_start, f->seen);
 		if (!in->plan->workspace)
 			f->private = f->seen;
 	}
@@ -511,6 +532,7 @@ uint64_t disk_tick(struct init *in, uint64_t now)
 		in->watch_error = r;
 		return TICK_MAX_NS;
 	}
+	disk.lowest = amount_least(disk.lowest, used);
 	if (!disk.pid_fd && is_due(now, used))
 		begin_count(in, now);
 	else if (!disk.pid_fd)

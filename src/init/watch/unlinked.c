@@ -43,6 +43,7 @@ struct look {
 	struct unlinked *found;
 	long left; /* descriptors that may still be looked at */
 	int is_blind;
+	int has_memory; /* the thread that is looked at has shown some */
 };
 
 /* NULL if there is no room. */
@@ -207,6 +208,7 @@ static void look_at_mapping(void *arg, const char *line)
 	struct look *l = arg;
 	struct object *o;
 
+	l->has_memory = 1;
 	line = read_hex(line, &start);
 	if (*line != '-')
 		return;
@@ -239,37 +241,39 @@ static void look_at_mapping(void *arg, const char *line)
 	o->mapped = end - offset;
 }
 
-static void look_at_mappings(struct look *l, int pid)
+/* Returns whether there are any. */
+static int look_at_mappings(struct look *l, int pid)
 {
 	static char text[LINES_BYTES];
 
+	l->has_memory = 0;
 	note_error(l, pid,
 		   proc_lines(l->in->proc_fd, pid, "maps", text, sizeof(text), look_at_mapping, l));
+	return l->has_memory;
 }
 
-/* All threads share the memory, but the first shows nothing of it once it has ended. */
-static int living_thread(const struct look *l, int pid, const int *threads, long n)
+/* All threads share the memory and the program, but one that is ending shows nothing of them any
+ * more, even before it says that it is dead. */
+static void look_at_memory(struct look *l, int pid, const int *threads, long n)
 {
-	if (n <= 1 || !is_dead(l, pid))
-		return pid;
 	for (long i = 0; i < n; i++)
-		if (threads[i] != pid && !is_dead(l, threads[i]))
-			return threads[i];
-	return pid;
+		if (look_at_mappings(l, threads[i])) {
+			look_at_link(l, pid, threads[i], "exe");
+			return;
+		}
+	if (n > 0 && !is_dead(l, pid) && pid != l->live->exact_pid)
+		l->is_blind = 1;
 }
 
 /* A thread can have a table of descriptors and a directory of its own. */
 static void look_at_process(struct look *l, int pid)
 {
-	int alive;
 	static int threads[THREADS_MAX];
 	long n = proc_entries(l->in->proc_fd, pid, "task", threads, THREADS_MAX);
 
 	note_error(l, pid, n);
 	look_at_table(l, pid);
-	alive = living_thread(l, pid, threads, n);
-	look_at_link(l, pid, alive, "exe");
-	look_at_mappings(l, alive);
+	look_at_memory(l, pid, threads, n);
 	if (n == THREADS_MAX)
 		l->is_blind = 1;
 	for (long i = 0; i < n && !l->is_blind; i++) {
