@@ -57,10 +57,14 @@ meson_suites() {
 suites=(tests/integration tests/escape tests/limits tests/net tests/workspace)
 # These measure no time and look at nothing but their own directories and processes, so they run at the
 # same time for three callers, the largest in a run of its own. The others run alone.
-calm=(tests/integration/test_{beside,cli_options,cli_run,cli_streams,confine,deny_patterns,docs,explain,explain_page,explain_verb,git,git_add,git_fuzz,git_hold,git_look}.py
-	tests/integration/test_{home_paths,inject,installed,interactive,landlock_metadata,locks,names,new,own_init,packages,packages_shown,path}.py
-	tests/integration/test_{private,said,sandbox_verb,second_try,shapes,tools,why}.py
+calm=(tests/integration/test_{beside,cli_options,cli_run,cli_streams,confine,deny_patterns,docs,docs_mcp,explain,explain_page,explain_verb}.py
+	tests/integration/test_{git,git_add,git_fuzz,git_hold,git_look,gpu,home_paths,inject,installed,interactive,landlock_metadata,locks}.py
+	tests/integration/test_{mcp_landlock,mcp_policy,mcp_refusals,mcp_workspace,mcp_wrap,mcp_wrap_toml,names,new,own_init}.py
+	tests/integration/test_{packages,packages_shown,path,private,refusals,said,said_paths,sandbox_verb,second_try,shapes,tools,why}.py
 	tests/escape/test_{fds,identity,ipc,network,seccomp}.py tests/net tests/workspace)
+# Of the Python package, what is the same for every caller: the code that a run gets, languages, schedulers,
+# documents and long repetitions. It runs as an ordinary user; as root with CORDON_TEST_LONG, too.
+same_for_all=(tests/python/test_{docs_python,e2b,examples,ext_leaks,languages,languages_hostile,mcp_schemas,scheduler,soak,warm_same}.py)
 largest=(tests/workspace/test_workspace_hostile.py tests/integration/test_packages.py)
 # Of these, what stands for the rest where a user is alone: the same tests run for a user whom root has
 # prepared things for. `tools/test.sh user` runs all of them so.
@@ -140,7 +144,10 @@ caller() {
 	calm-largest) what=("${largest[@]}") ;;
 	# What only root can prepare runs in the others.
 	calm-user) uid=$((test_uid + 1)) must_work=0 what=("${alone[@]}" -m 'not slow') ;;
-	python-root) what=(tests/python) ;;
+	python-root)
+		what=(tests/python)
+		[ -n "${CORDON_TEST_LONG-}" ] || what+=("${same_for_all[@]/#/--ignore=}")
+		;;
 	python-user) what=(tests/python) uid=$test_uid ;;
 	esac
 	"$@" "$name" "${what[@]}"
