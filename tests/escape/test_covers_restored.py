@@ -261,10 +261,17 @@ while True:
 top = '..' if how == 'cwd' else '.'
 if how == 'link':
     os.link('next', 'second')
-elif how == 'socket':
+elif how in ('socket', 'backlog'):
     a, b = socket.socketpair()
+    if how == 'backlog':  # a connection that nobody accepts
+        a, b = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
+        b.bind('/tmp/listens')
+        b.listen()
+        a.connect('/tmp/listens')
     socket.send_fds(a, [b'x'], [fd])
     os.close(fd)
+    if how == 'backlog':
+        a.close()
 top = os.open('/proc/self/cwd' if how != 'cwd' else '..', os.O_RDONLY)
 os.close(os.open('held', os.O_CREAT | os.O_WRONLY, dir_fd=top))
 def exists(name):
@@ -317,10 +324,11 @@ def test_a_guest_that_holds_the_next_one(me, how, back):
     assert not any(HOSTILE in text for text in obeyed(me, name))
 
 
-def test_a_descriptor_on_its_way_ends_the_run(me):
+@pytest.mark.parametrize("how", ["socket", "backlog"])
+def test_a_descriptor_on_its_way_ends_the_run(me, how):
     """It could be one of anything, also of what we put there. The former state is back all the same."""
     me.write(me.work / ".envrc", "old")
-    run = start(me, HOLD % ("socket", HOSTILE.encode()))
+    run = start(me, HOLD % (how, HOSTILE.encode()))
     sh(me, "echo good > next")
     wait_for(me.work / "held", run)
     sh(me, "mv next .envrc")
