@@ -120,16 +120,18 @@ static int is_same(const char *a, const char *b)
 	return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* 'a', 'b' and 2 more are protected: those that have the remedy of the one at @first. */
-static void add_said_names(struct strbuf *sb, const struct cordon_result *result, size_t first)
+/* 'a', 'b' and 2 more are protected: those that have the remedy of the one at @first. 1 = all of
+ * them do not exist, and only could not be removed or replaced. */
+static int add_said_names(struct strbuf *sb, const struct cordon_result *result, size_t first)
 {
 	const struct cordon_denial *end = result->denials + result->n_denials;
 	const char *fix = result->denials[first].fix;
-	size_t n = 0, n_new = 0, shown = 0;
+	size_t n = 0, n_new = 0, n_held = 0, shown = 0;
 
 	for (const struct cordon_denial *d = result->denials + first; d < end; d++) {
 		n += is_said(d) && is_same(d->fix, fix);
 		n_new += is_said(d) && is_same(d->fix, fix) && strcmp(d->what, "create") == 0;
+		n_held += is_said(d) && is_same(d->fix, fix) && strcmp(d->what, "placeholder") == 0;
 	}
 	for (const struct cordon_denial *d = result->denials + first; d < end; d++) {
 		if (!is_said(d) || !is_same(d->fix, fix) || shown == SAID_NAMES_MAX)
@@ -141,10 +143,19 @@ static void add_said_names(struct strbuf *sb, const struct cordon_result *result
 	}
 	if (n > shown)
 		strbuf_printf(sb, " and %zu more", n - shown);
+	if (n_held == n) {
+		strbuf_printf(sb,
+			      " only %s until the run is over, so the command could not remove or "
+			      "replace %s",
+			      n == 1 ? "holds a protected name" : "hold protected names",
+			      n == 1 ? "it" : "them");
+		return 1;
+	}
 	strbuf_printf(sb, " %s protected in a write grant, so the command could not %s%s%s %s",
 		      n == 1 ? "is" : "are", n_new < n ? "change" : "",
 		      n_new && n_new < n ? " or " : "", n_new ? "make" : "",
 		      n == 1 ? "it" : "them");
+	return 0;
 }
 
 /* One line for all names in the same grant. */
@@ -154,6 +165,7 @@ static void explain_said(const struct cordon_result *result)
 		const struct cordon_denial *d = &result->denials[i];
 		struct strbuf sb = STRBUF_INIT;
 		size_t k = 0;
+		int is_held;
 
 		while (k < i &&
 		       !(is_said(&result->denials[k]) && is_same(result->denials[k].fix, d->fix)))
@@ -161,11 +173,13 @@ static void explain_said(const struct cordon_result *result)
 		if (!is_said(d) || k < i)
 			continue;
 		strbuf_puts(&sb, "cordon: ");
-		add_said_names(&sb, result, i);
+		is_held = add_said_names(&sb, result, i);
 		strbuf_puts(&sb, " (");
 		if (d->fix) {
 			strbuf_add_escaped(&sb, d->fix, strlen(d->fix));
-			strbuf_puts(&sb, " instead of -w lets it, and you review the change; ");
+			strbuf_puts(&sb, is_held ? " instead of -w needs none; "
+						 : " instead of -w lets it, and you review the "
+						   "change; ");
 		}
 		strbuf_puts(&sb, "--protect off gives the protection up)\n");
 		if (!sb.failed)

@@ -187,11 +187,15 @@ const char *said_protect_fix(const struct said *l, const char *path)
 	return fix;
 }
 
+/* A placeholder that is busy was in the way of `rm -rf *`, or of what was to take the name. */
 static void tell(struct said *l, struct said_name *name, unsigned errors)
 {
+	const char *what = !name->is_missing	 ? "write"
+			   : errors & ~SAID_BUSY ? "create"
+						 : "placeholder";
+
 	name->is_told = true;
-	said_tell(l, name->is_missing && errors & ~SAID_BUSY ? "create" : "write", name->path,
-		  "fs.protect", said_protect_fix(l, name->path));
+	said_tell(l, what, name->path, "fs.protect", said_protect_fix(l, name->path));
 }
 
 bool said_names_line(struct said *l, const struct said_line *line)

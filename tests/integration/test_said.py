@@ -189,7 +189,7 @@ def test_a_stash_of_untracked_files_says_why_it_stops(me, repo):
     done = shell(me, ["-w", "."], script)
     said = told(done)
     assert done.returncode == 1 and len(said) == 1, done
-    assert "'.claude'" in said[0] and "are protected in a write grant" in said[0] and "--workspace ." in said[0]
+    assert "'.claude'" in said[0] and "only hold protected names" in said[0] and "--workspace ." in said[0]
     for opts in ["--workspace", "."], ["-w", ".", "--protect", "existing"]:
         done = shell(me, opts, "git stash -u && git stash pop")
         assert done.returncode == 0 and told(done) == [], (opts, done)

@@ -131,16 +131,18 @@ def _said(denials: List["Denial"], result: "Result") -> str:
     if len(denials) > len(names):
         names.append(f"{len(denials) - len(names)} more")
     text = ", ".join(names[:-1]) + (" and " if len(names) > 1 else "") + names[-1]
-    text += " is" if len(denials) == 1 else " are"
-    made = {"make" if d.what == "create" else "change" for d in denials}
-    text += f" protected in a write grant, so the command could not {' or '.join(sorted(made))} "
-    text += "it." if len(denials) == 1 else "them."
+    is_one, is_held = len(denials) == 1, all(d.what == "placeholder" for d in denials)
+    if is_held:
+        text += f" only {'holds a protected name' if is_one else 'hold protected names'} until the run is over, so the "
+        text += "command could not remove or replace "
+    else:
+        made = {"make" if d.what == "create" else "change" for d in denials}
+        text += f" {'is' if is_one else 'are'} protected in a write grant, so the command could not {' or '.join(sorted(made))} "
+    text += "it." if is_one else "them."
     fix = denials[0].fix
     if fix:
-        text += (
-            f" With {name_of('fs.workspace')}={_shown(_workspace(fix, result))!r} instead of that grant it can, and the change is "
-            f"reviewed;"
-        )
+        text += f" With {name_of('fs.workspace')}={_shown(_workspace(fix, result))!r} instead of that grant "
+        text += "there are none;" if is_held else "it can, and the change is reviewed;"
     return f"{text} {name_of('fs.protect')}='off' gives the protection up."
 
 
