@@ -7,9 +7,9 @@
  * in it.
  *
  * A socket for a file, since nothing blocks on opening one, and git passes over it without a word.
- * Where there is no git, an empty file: programs that copy or pack the directory stop at a socket,
- * and the host can write to it at once. A directory where programs expect one: the host can use it
- * at once. From then on it is no placeholder any more.
+ * Programs that copy or pack the directory stop at a socket: the command sees an empty file over
+ * it. Where there is no git, an empty file, which the host can write to at once. A directory where
+ * programs expect one: the host can use it at once. From then on it is no placeholder any more.
  */
 #ifndef FORMAT_PLACEHOLDER_H
 #define FORMAT_PLACEHOLDER_H

@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define PLAN_MAGIC 0x4e4c5043u
-#define PLAN_VERSION 5
+#define PLAN_VERSION 6
 #define PLAN_SIZE_MAX (8u << 20)
 #define PLAN_OPS_MAX 8192
 #define PLAN_RLIMITS_MAX 16
@@ -29,9 +29,10 @@ enum plan_op_type {
 	PLAN_OP_PRIVATE, /* directory `dst` of the root tmpfs becomes writable */
 	PLAN_OP_PROC,	 /* a new procfs at `dst`, its sys/ read-only */
 	PLAN_OP_DEVPTS,	 /* a new devpts instance at `dst` */
-	PLAN_OP_PIN,	 /* `dst` is mounted over itself: cannot be renamed or removed any more */
-	PLAN_OP_MASK,	 /* `dst` is covered by an object that cannot be opened */
-	PLAN_OP_UPPER,	 /* `src` (or `fd_index`) has the "upper" and "work" of the next step */
+	PLAN_OP_PIN,   /* `dst` is mounted over itself, or the view's file `src` over it: cannot be
+			  renamed or removed any more */
+	PLAN_OP_MASK,  /* `dst` is covered by an object that cannot be opened */
+	PLAN_OP_UPPER, /* `src` (or `fd_index`) has the "upper" and "work" of the next step */
 	PLAN_OP_OVERLAY, /* `src` (or `fd_index`) below that upper directory appears at `dst` */
 	PLAN_OP_RULE,	 /* Landlock rule for the object `src`; nothing is mounted */
 	PLAN_OP_MAX

@@ -83,24 +83,24 @@ void covers_count(const struct init *in)
 }
 
 /* Later the name leads to the mask, so what is below it has to be kept. */
-long covers_keep(const struct init *in, const struct plan_op *op)
+void covers_keep(int object_fd)
 {
-	long fd;
-
-	if (!is_cover(op))
-		return 0;
-	if (covers.n_masked == COVERS_MASKED_MAX)
-		return 0; /* covers_watch() will miss it */
-	fd = open_in_root(in, str_at(in, op->dst));
-	if (fd >= 0)
-		covers.masked_fds[covers.n_masked++] = (int)fd;
-	return fd < 0 ? fd : 0;
+	if (covers.n_masked < COVERS_MASKED_MAX)
+		covers.masked_fds[covers.n_masked++] = object_fd;
+	else
+		close_fd(object_fd); /* covers_watch() will miss it */
 }
 
 static int watch_one(const struct init *in, const char *path, uint32_t flags)
 {
 	return raw_syscall(__NR_inotify_add_watch, in->moves_fd, RAW_ARG(path), flags, 0, 0, 0) >=
 	       0;
+}
+
+/* A pin that covers the name with something else. */
+static int is_by_other(const struct plan_op *op)
+{
+	return op->type == PLAN_OP_PIN && op->src;
 }
 
 static void covers_watch(struct init *in)
@@ -115,10 +115,11 @@ static void covers_watch(struct init *in)
 
 		if (!is_cover(op))
 			continue;
-		/* A pin or bind shows the very object that it covers. */
-		if (op->type == PLAN_OP_MASK)
+		/* A pin or bind shows the very object that it covers. With a file over it only when
+		 * it was covered again (cover_again.c). */
+		if (op->type == PLAN_OP_MASK || is_by_other(op))
 			masks++;
-		else
+		if (op->type != PLAN_OP_MASK)
 			is_watched = watch_one(in, str_at(in, op->dst), WATCH_FLAGS);
 	}
 	if (masks != covers.n_masked)

@@ -120,8 +120,10 @@ void limit_caps(struct init *in, int namespaces); /* stage_caps.c: needs no plan
 void stage_caps(struct init *in);		  /* stage_caps.c */
 long cover_kernel_mounts(struct init *in);	  /* cover_mounts.c: once the view is complete */
 /* covers.c: mounts that the host can take away from their names. */
-void covers_count(const struct init *in);			   /* once the view is complete */
-long covers_keep(const struct init *in, const struct plan_op *op); /* before a mask is made */
+void covers_count(const struct init *in); /* once the view is complete */
+/* Keeps what the step covers with something else, before it does: @object_fd, which it takes over.
+ */
+void covers_keep(int object_fd);
 /* A step whose name has no cover now, as an error's step; 0 = none. */
 uint32_t covers_lost(const struct init *in);
 /* The same at the end, from behind @after on (0 = all): only names that can be reached. */

@@ -266,6 +266,24 @@ static long open_around(const struct init *in, const char *path, size_t len)
 	return 0;
 }
 
+/* A pin that shows another file of the view. Takes over @object, over which that is mounted. */
+static long pin_kept(struct init *in, const struct plan_op *op, int object)
+{
+	long r, mount_fd = clone_tree(in->root_fd, below_root(str_at(in, op->src)), 0);
+
+	if (mount_fd < 0) {
+		close_fd(object);
+		return mount_fd;
+	}
+	r = set_attributes((int)mount_fd, op);
+	if (r >= 0)
+		r = raw5(__NR_move_mount, mount_fd, "", object, "",
+			 MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	close_fd(mount_fd);
+	covers_keep(object);
+	return r;
+}
+
 /* Like op_self(), for a name in a directory that is at hand or will be needed again. A single name
  * leads over no link and out of no directory. */
 static long pin_name(struct init *in, const struct plan_op *op)
@@ -277,6 +295,10 @@ static long pin_name(struct init *in, const struct plan_op *op)
 	if (r < 0)
 		return r;
 	name = path + len + 1;
+	if (op->src) {
+		r = raw4(__NR_openat, around.fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+		return r < 0 ? r : pin_kept(in, op, (int)r);
+	}
 	mount_fd = clone_tree(around.fd, name, AT_NO_AUTOMOUNT | recursive_flag(op));
 	if (mount_fd < 0)
 		return mount_fd;
@@ -308,6 +330,8 @@ static long op_self(struct init *in, const struct plan_op *op)
 	object = open_in_root(in, str_at(in, op->dst));
 	if (object < 0)
 		return object;
+	if (op->src)
+		return pin_kept(in, op, (int)object);
 	mount_fd = clone_tree((int)object, "", AT_EMPTY_PATH | recursive_flag(op));
 	close_fd(object);
 	if (mount_fd < 0)
@@ -501,9 +525,12 @@ static long op_mask(struct init *in, const struct plan_op *op)
 		if (is_dir < 0)
 			return is_dir;
 	}
-	r = covers_keep(in, op);
-	if (r < 0)
-		return r;
+	if (is_cover(op)) {
+		r = open_in_root(in, str_at(in, op->dst));
+		if (r < 0)
+			return r;
+		covers_keep((int)r);
+	}
 	mount_fd = is_dir ? empty_dir(in) : closed_socket(in);
 	if (mount_fd < 0)
 		return mount_fd;

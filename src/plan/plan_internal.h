@@ -97,9 +97,10 @@ struct mark {
 	 * directory if it is not for a file. */
 	const char *placeholder_text;
 	bool is_reserved, is_deny;
-	bool is_protect; /* by fs.protect */
-	bool is_own;	 /* something that Cordon keeps, not what the policy denies */
-	size_t order;	 /* of several with the same path and kind, the first one counts */
+	bool is_empty_inside; /* reserved by a socket, over which the command sees an empty file */
+	bool is_protect;      /* by fs.protect */
+	bool is_own;	      /* something that Cordon keeps, not what the policy denies */
+	size_t order;	      /* of several with the same path and kind, the first one counts */
 };
 
 /* Where a mount of the system part of the view lies. */
@@ -159,6 +160,7 @@ struct build {
 	size_t n_publish, cap_publish;
 
 	const char *start_dir;	   /* where the command starts */
+	bool has_empty_file;	   /* plan_layout.c: its step is there */
 	struct plan_header header; /* without what plan_write_block() counts */
 };
 
@@ -354,6 +356,8 @@ int plan_protect_packages(struct build *b);
 /* plan_mark.c */
 int plan_mark(struct build *b, const char *path, int kind, bool is_file);
 int plan_mark_missing(struct build *b, const char *path, int kind, const char *text);
+/* The same with a socket as the placeholder, over which the command sees an empty file. */
+int plan_mark_missing_file(struct build *b, const char *path);
 /* The same with an empty directory as the placeholder, which is read-only inside. */
 int plan_mark_missing_dir(struct build *b, const char *path);
 /* Pins every directory between the write grant around @path and @path. */

@@ -134,9 +134,12 @@ static bool is_needed(const struct build *b, const struct grant *g, int around)
 	return (around == STATE_WRITE || around == STATE_WORKSPACE) && !is_default;
 }
 
-static int pin(struct build *b, const char *path, bool is_file, unsigned flags)
+/* Of the sandbox's own: what the command sees of a reserved name that is a socket on the host. */
+#define EMPTY_FILE "/dev/.cordon-empty"
+
+static int pin(struct build *b, const char *path, const char *by, bool is_file, unsigned flags)
 {
-	struct step *step = plan_step(b, PLAN_OP_PIN, path, NULL);
+	struct step *step = plan_step(b, PLAN_OP_PIN, path, by);
 
 	if (!step)
 		return plan_nomem(b);
@@ -156,7 +159,7 @@ static int layout_grant(struct build *b, struct stack *stack, const struct mark 
 		r = bind_grant(b, g, around);
 	else if (g->write && next && plan_is_below(m->path, next->path))
 		/* Nothing new, but something below it has to keep its place. */
-		r = pin(b, m->path, !g->is_dir, 0);
+		r = pin(b, m->path, NULL, !g->is_dir, 0);
 	else if (!g->write)
 		return 0;
 	push(stack, m->path,
@@ -244,6 +247,22 @@ static int mask(struct build *b, const struct mark *m)
 	return 0;
 }
 
+/* A placeholder cannot be opened anyway; it only has to stay. */
+static int pin_placeholder(struct build *b, const struct mark *m, unsigned flags)
+{
+	struct step *step;
+
+	if (m->is_empty_inside && !b->has_empty_file) {
+		step = plan_step(b, PLAN_OP_FILE, EMPTY_FILE, "");
+		if (!step)
+			return plan_nomem(b);
+		/* It is mounted read-only, and programs say that rather than that they may not. */
+		step->op.mode = 0644;
+		b->has_empty_file = true;
+	}
+	return pin(b, m->path, m->is_empty_inside ? EMPTY_FILE : NULL, true, flags);
+}
+
 static int layout_mark(struct build *b, struct stack *stack, const struct mark *m, int around)
 {
 	unsigned held = PLAN_RDONLY | (m->is_protect ? PLAN_PROTECTED : 0);
@@ -263,13 +282,12 @@ static int layout_mark(struct build *b, struct stack *stack, const struct mark *
 	}
 	if (m->kind == MARK_MASK) {
 		push(stack, m->path, STATE_MASKED);
-		/* A placeholder cannot be opened anyway; it only has to stay. */
-		return m->is_reserved ? pin(b, m->path, true, held) : mask(b, m);
+		return m->is_reserved ? pin_placeholder(b, m, held) : mask(b, m);
 	}
 	if (around != STATE_WRITE && around != STATE_WORKSPACE)
 		return 0;
 	push(stack, m->path, m->kind == MARK_PIN ? around : STATE_READ);
-	return pin(b, m->path, m->is_file, m->kind == MARK_PIN ? 0 : held);
+	return pin(b, m->path, NULL, m->is_file, m->kind == MARK_PIN ? 0 : held);
 }
 
 static int layout_links(struct build *b)

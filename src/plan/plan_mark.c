@@ -16,7 +16,8 @@ int plan_mark(struct build *b, const char *path, int kind, bool is_file)
 	return plan_pin_parents(b, path);
 }
 
-static int mark_missing(struct build *b, const char *path, int kind, bool is_file, const char *text)
+static int mark_missing(struct build *b, const char *path, int kind, bool is_file, const char *text,
+			struct mark **ret)
 {
 	int r = plan_mark(b, path, kind, is_file);
 	struct mark *mark;
@@ -28,17 +29,29 @@ static int mark_missing(struct build *b, const char *path, int kind, bool is_fil
 		;
 	mark->is_reserved = true;
 	mark->placeholder_text = text;
+	if (ret)
+		*ret = mark;
 	return 0;
 }
 
 int plan_mark_missing(struct build *b, const char *path, int kind, const char *text)
 {
-	return mark_missing(b, path, kind, true, text);
+	return mark_missing(b, path, kind, true, text, NULL);
+}
+
+int plan_mark_missing_file(struct build *b, const char *path)
+{
+	struct mark *mark;
+	int r = mark_missing(b, path, MARK_MASK, true, "", &mark);
+
+	if (r == 0)
+		mark->is_empty_inside = true;
+	return r;
 }
 
 int plan_mark_missing_dir(struct build *b, const char *path)
 {
-	return mark_missing(b, path, MARK_READ_ONLY, false, NULL);
+	return mark_missing(b, path, MARK_READ_ONLY, false, NULL, NULL);
 }
 
 /* The shortest write grant that @path lies in: whatever is between can be renamed by the guest. */

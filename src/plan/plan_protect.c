@@ -53,6 +53,11 @@ static int hold_way(struct build *b, const struct resolved *res)
 	return r;
 }
 
+static bool is_by_socket(enum protect_missing how)
+{
+	return how == PROTECT_RESERVE || how == PROTECT_RESERVE_FOR_GIT;
+}
+
 /* With `existing`: the name may be made, and is looked at when the run is over. */
 static int note_absent(struct build *b, const char *path, enum protect_missing how,
 		       const char *text)
@@ -79,7 +84,7 @@ static int note_absent(struct build *b, const char *path, enum protect_missing h
 	name->path = path;
 	name->name = strrchr(path, '/') + 1;
 	/* What another run's placeholder would be. */
-	name->text = how == PROTECT_RESERVE ? NULL : text;
+	name->text = is_by_socket(how) ? NULL : text;
 	name->is_dir = how == PROTECT_RESERVE_DIR;
 	/* The directory has to be the same one then. */
 	return plan_pin_parents(b, path);
@@ -94,6 +99,8 @@ int plan_protect_missing(struct build *b, const char *path, enum protect_missing
 		return note_absent(b, path, how, text);
 	if (how == PROTECT_RESERVE_DIR)
 		return plan_mark_missing_dir(b, path);
+	if (how == PROTECT_RESERVE_FOR_GIT)
+		return plan_mark_missing_file(b, path);
 	/* Closed: git and others pass over it. Readable: what git opens must not fail. */
 	return plan_mark_missing(b, path, how == PROTECT_RESERVE ? MARK_MASK : MARK_READ_ONLY,
 				 text);
@@ -263,11 +270,11 @@ static int protect_grant(struct build *b, const struct grant *g)
 
 	if (is_meant(g))
 		return 0;
-	r = plan_protect_git(b, g->real);
-	/* Git would add empty files, and shells would read them. */
-	file = r == 0 && !path_is_within(g->real, b->home_real) ? PROTECT_RESERVE_READABLE
-								: PROTECT_RESERVE;
-	if (r >= 0)
+	r = plan_protect_git(b, g->real, &file);
+	/* Shells would read empty files. */
+	if (path_is_within(g->real, b->home_real))
+		file = PROTECT_RESERVE;
+	if (r == 0)
 		r = protect_names(b, g->real, autorun_project, file);
 	if (r == 0 && path_is_within(g->real, b->home_real))
 		r = protect_names(b, b->home_real, autorun_home, PROTECT_RESERVE);

@@ -10,6 +10,7 @@ enum protect_missing {
 	PROTECT_EXISTING,	  /* a name that does not exist may come into being */
 	PROTECT_RESERVE,	  /* reserved by a placeholder that cannot be opened */
 	PROTECT_RESERVE_READABLE, /* reserved by an empty file: it must be possible to open it */
+	PROTECT_RESERVE_FOR_GIT,  /* the same, of which git must see nothing */
 	PROTECT_RESERVE_DIR,	  /* reserved by an empty directory, which the host can use */
 };
 
@@ -41,8 +42,8 @@ enum protect_missing plan_protect_how(const struct autorun_name *name);
 /* Did a grant name exactly this path? */
 bool plan_is_lifted(const struct build *b, const char *path);
 
-/* What git would execute or take orders from, of the repository at the top of @dir. 1 = @dir lies
- * in a work tree; 0; or an error. */
-int plan_protect_git(struct build *b, const char *dir);
+/* What git would execute or take orders from, of the repository at the top of @dir. *ret_file: what
+ * is to stand for missing files in @dir. */
+int plan_protect_git(struct build *b, const char *dir, enum protect_missing *ret_file);
 
 #endif

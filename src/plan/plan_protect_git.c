@@ -22,8 +22,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "format/placeholder.h"
@@ -100,7 +102,7 @@ static int protect_dir(struct build *b, const char *git_dir)
 	} names[] = {
 		{ "hooks", PROTECT_RESERVE_DIR },
 		{ "modules", PROTECT_RESERVE_DIR },
-		{ "worktrees", PROTECT_RESERVE }, /* gc removes an empty directory */
+		{ "worktrees", PROTECT_RESERVE_FOR_GIT }, /* gc removes an empty directory */
 	};
 	int r = 0;
 
@@ -326,9 +328,11 @@ static int is_missing(struct build *b, const char *path)
  * It wants HEAD, and objects and refs beside it or where `commondir` says. In a work tree HEAD is
  * the last choice: with a file of that name `git diff HEAD` is ambiguous.
  */
-static int protect_from_bare(struct build *b, const char *dir, bool is_own, bool is_work_tree)
+static int protect_from_bare(struct build *b, const char *dir, bool is_own,
+			     enum protect_missing file)
 {
 	static const char *const names[] = { "refs", "objects", "HEAD" };
+	bool is_work_tree = file != PROTECT_RESERVE_READABLE;
 	const char *common = plan_join(b, dir, "commondir"), *path;
 	int r = common ? is_missing(b, common) : plan_nomem(b);
 	size_t first = r == 0 ? 2 : 0; /* with `commondir` only HEAD counts */
@@ -341,10 +345,10 @@ static int protect_from_bare(struct build *b, const char *dir, bool is_own, bool
 		if (r != 1)
 			continue;
 		/* An empty HEAD is none. */
-		r = plan_protect_entry(b, path,
-				       at == 2 && !is_work_tree ? PROTECT_RESERVE_READABLE
-								: PROTECT_RESERVE);
-		return r < 0 || at == 2 ? r : plan_protect_entry(b, common, PROTECT_RESERVE);
+		r = plan_protect_entry(b, path, at == 2 || is_work_tree ? file : PROTECT_RESERVE);
+		return r < 0 || at == 2 ? r
+					: plan_protect_entry(b, common,
+							     is_work_tree ? file : PROTECT_RESERVE);
 	}
 	if (r < 0)
 		return r;
@@ -353,7 +357,33 @@ static int protect_from_bare(struct build *b, const char *dir, bool is_own, bool
 						 : protect_repository(b, dir, dir);
 }
 
-int plan_protect_git(struct build *b, const char *dir)
+/*
+ * Does reading @dir tell the type of each name? Then git takes the type from there, which is the
+ * host's, and does not see what is mounted over a name. NFS tells it at times.
+ */
+static bool shows_types(const char *dir)
+{
+	CLEANUP(close_dir) DIR *entries = opendir(dir);
+	const struct dirent *entry;
+	struct statfs fs;
+
+	if (!entries || fstatfs(dirfd(entries), &fs) < 0 || fs.f_type == NFS_SUPER_MAGIC)
+		return false;
+	while ((entry = readdir(entries)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			return entry->d_type != DT_UNKNOWN;
+	return false;
+}
+
+/* Git would add an empty file. */
+static enum protect_missing file_in(const char *dir, bool is_work_tree)
+{
+	if (!is_work_tree)
+		return PROTECT_RESERVE_READABLE;
+	return shows_types(dir) ? PROTECT_RESERVE_FOR_GIT : PROTECT_RESERVE;
+}
+
+int plan_protect_git(struct build *b, const char *dir, enum protect_missing *ret_file)
 {
 	int own = protect_dot_git(b, dir), above = own < 0 ? own : protect_above(b, dir, own);
 	int r = above < 0 ? above : 0;
@@ -361,7 +391,8 @@ int plan_protect_git(struct build *b, const char *dir)
 	/* What the user's own configs name counts wherever git is used. */
 	if (r == 0 && !own && !above)
 		r = protect_repository(b, NULL, b->home_real);
-	if (r == 0)
-		r = protect_from_bare(b, dir, own, own || above);
-	return r < 0 ? r : own || above;
+	if (r < 0)
+		return r;
+	*ret_file = file_in(dir, own || above);
+	return protect_from_bare(b, dir, own, *ret_file);
 }

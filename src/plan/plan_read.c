@@ -80,6 +80,8 @@ static int check_sources(const struct plan_header *h, const struct plan_op *op)
 		return is_path(h, op->src);
 	case PLAN_OP_RULE:
 		return is_path(h, op->src);
+	case PLAN_OP_PIN:
+		return op->src == 0 || (is_path(h, op->src) && (op->flags & PLAN_FILE));
 	default:
 		return op->src == 0;
 	}

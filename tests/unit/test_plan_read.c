@@ -119,6 +119,12 @@ static void test_steps(void)
 	BROKEN(first_op(PLAN_OP_FILE)->data_len = h->size, PLAN_FAULT_OP);
 	BROKEN(first_op(PLAN_OP_SYMLINK)->src = 0, PLAN_FAULT_OP);
 	BROKEN(first_op(PLAN_OP_SYMLINK)->data_len = 1, PLAN_FAULT_OP);
+	/* Only a file is pinned by another, which has a path in the view. */
+	BROKEN(first_op(PLAN_OP_PIN)->src = first_op(PLAN_OP_PIN)->dst, PLAN_FAULT_NONE);
+	BROKEN(first_op(PLAN_OP_PIN)->src = h->size, PLAN_FAULT_OP);
+	BROKEN((first_op(PLAN_OP_PIN)->src = first_op(PLAN_OP_PIN)->dst,
+		first_op(PLAN_OP_PIN)->flags &= (uint16_t)~PLAN_FILE),
+	       PLAN_FAULT_OP);
 	/* A destination that leaves the new root, or is no absolute path. */
 	BROKEN(memcpy((char *)h + first_op(PLAN_OP_PRIVATE)->dst, "/../a", 5), PLAN_FAULT_OP);
 	BROKEN(*((char *)h + first_op(PLAN_OP_PRIVATE)->dst) = 't', PLAN_FAULT_OP);
