@@ -78,6 +78,9 @@ def test_the_caller_makes_a_repository_meanwhile(me, started):
     me.outside(["sh", "-c", "git init -q . && echo 1 > f && git add f && git commit -qm 1"], env=GIT_ENV, check=True)
     text, status = ask(run, "echo evil >> .git/config; echo evil > .git/hooks/pre-commit; git config a.b c")
     assert status != 0 and text.count("Read-only file system") >= 2, text
+    # What the first run holds without a repository serves the next one, too.
+    done = me.run(["-w", me.work], ["sh", "-c", "echo evil > .envrc"], LEVEL)
+    assert done.returncode == 2 and b"Read-only file system" in done.stderr, done
     end(run)
     done = me.outside(["git", "status", "--porcelain"], env=GIT_ENV)
     assert (done.returncode, done.stdout) == (0, b""), done

@@ -118,6 +118,20 @@ def test_what_a_killed_janitor_left_is_taken_over(me):
     assert os.listdir(me.work) == [] and not lock.exists()
 
 
+@pytest.mark.parametrize("make", ["touch lefthook.yml", "mkdir .husky; touch .husky/x"])
+def test_what_is_held_since_the_host_removed_it_is_taken_over(me, make):
+    """The janitor does not know a name that existed when the run began."""
+    name = me.outside(["sh", "-c", f"{make}; ls -A"], check=True).stdout.decode().split()[0]
+    proc = waiting_run(me)
+    me.outside(["rm", "-r", name], check=True)
+    assert not settles(lambda: not os.path.lexists(me.work / name), 10)
+    proc.send_signal(signal.SIGKILL)
+    proc.communicate()
+    assert not settles(lambda: os.listdir(me.work) != [name], 10)
+    done = me.run(["-w", me.work], ["sh", "-c", f"echo x > {name} || echo x > {name}/x"], LEVEL)
+    assert done.returncode != 0 and os.listdir(me.work) == [], done
+
+
 def test_only_the_caller_can_open_them(me):
     proc = waiting_run(me)
     st = os.stat(lock_dir(me))

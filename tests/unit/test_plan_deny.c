@@ -135,6 +135,48 @@ static void make_repository(void)
 		"[include]\n\tpath = ../shared.cfg\n[user] name = x\n");
 }
 
+/* Of a run that was killed, or of one that began when there was no repository yet. */
+static void test_placeholders_are_taken_over(void)
+{
+	static const struct {
+		const char *name;
+		mode_t type;
+	} left[] = {
+		{ "ws/.husky", S_IFDIR },
+		{ "ws/lefthook.yml", S_IFSOCK },
+		{ "ws/.envrc", S_IFREG },
+		{ "ws/.mcp.json", S_IFSOCK },
+	};
+	const struct timespec times[2] = { { PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS },
+					   { PLACEHOLDER_SECONDS, PLACEHOLDER_NANOSECONDS } };
+
+	fx_init(&f);
+	make_repository();
+	for (size_t i = 0; i < ARRAY_SIZE(left); i++) {
+		const char *path = fx_path(&f, left[i].name);
+
+		CHECK((S_ISDIR(left[i].type) ? mkdir(path, 0755)
+					     : mknod(path, left[i].type | 0444, 0)) == 0);
+		CHECK(utimensat(AT_FDCWD, path, times, 0) == 0);
+	}
+	fx_set(&f, "fs.write", "ws");
+	FX_BUILD(&f);
+	for (size_t i = 0; i < f.plan->n_reserved; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(left); k++)
+			if (strcmp(f.plan->reserved[i].path, fx_path(&f, left[k].name)) == 0) {
+				CHECK_INT(f.plan->reserved[i].is_dir, S_ISDIR(left[k].type));
+				CHECK_INT(f.plan->reserved[i].text != NULL, S_ISREG(left[k].type));
+			}
+	for (size_t i = 0; i < ARRAY_SIZE(left); i++)
+		CHECK(is_reserved(&f, left[i].name));
+	/* Over a socket the command sees an empty file. */
+	CHECK(op_get(&f, PLAN_OP_PIN, "ws/.mcp.json")->src != 0);
+	CHECK(op_get(&f, PLAN_OP_PIN, "ws/opencode.json")->src != 0);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/.envrc")->src, 0);
+	CHECK_INT(op_get(&f, PLAN_OP_PIN, "ws/lefthook.yml")->src, 0);
+	fx_done(&f);
+}
+
 static void test_repository(void)
 {
 	fx_init(&f);
@@ -434,8 +476,8 @@ static void test_home_granted(void)
 }
 
 TAP_MAIN(test_deny_in_read_grant, test_deny_in_write_grant_pins_parents,
-	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_deny_of_a_link,
-	 test_deny_beats_allow, test_deny_of_the_system, test_repository, test_bare,
-	 test_repository_elsewhere, test_worktree, test_what_is_named_indirectly,
+	 test_deny_of_a_missing_name, test_deny_of_a_placeholder, test_placeholders_are_taken_over,
+	 test_deny_of_a_link, test_deny_beats_allow, test_deny_of_the_system, test_repository,
+	 test_bare, test_repository_elsewhere, test_worktree, test_what_is_named_indirectly,
 	 test_no_repository, test_protected_link, test_way_to_a_protected_name,
 	 test_protection_is_lifted, test_grant_below_a_protected_name, test_home_granted)
