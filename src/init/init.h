@@ -55,7 +55,6 @@ struct init {
 	int has_submounts;    /* something is mounted below what was bound */
 	long caller_umask;    /* for the command; what init makes has the modes it is given */
 	uint32_t common_done; /* steps of the plan that were carried out while parked */
-	int mount_fds[PLAN_MOUNT_FDS_MAX];
 	int payload_pid, own_pid;
 	uint64_t page_bytes; /* of the kernel's pages */
 	int proc_fd;	     /* /proc, where the tree is found */
@@ -73,6 +72,7 @@ struct init {
 	int keep_orphans;    /* the tree outlives the command */
 	int must_wait;	     /* for CONTROL_GO, before the command starts */
 	int is_empty;	     /* sessions: no process is there */
+	int is_lasting;	     /* memory of the set-up was given back */
 	uint64_t kill_at_ns; /* the end of the grace */
 	uint64_t n_cpus;
 	uint64_t file_bytes; /* the most file pages that a process had mapped */
@@ -84,6 +84,7 @@ struct init {
 	int moves_fd;	     /* readable when a covered object was moved, -1 = none is watched */
 	const char *scratch; /* level landlock: the run's private directory */
 	struct control_report report;
+	int mount_fds[PLAN_MOUNT_FDS_MAX]; /* last: most runs have none */
 };
 
 /* One step failed: @op is its index within the stage. Never returns. */
@@ -145,6 +146,10 @@ void set_quotas(struct init *in);		/* quotas.c */
 long landlock_create(struct init *in);		/* landlock.c: makes the ruleset */
 long landlock_add(struct init *in, int object_fd, uint64_t access);
 void start_payload(struct init *in); /* payload.c */
+/* payload.c: the stack of the command's process until it executes something. Before, one of our own
+ * helpers may have it that is gone by then. */
+char *setup_stack(size_t *ret_size);
+void setup_give_back(void); /* once the command runs */
 /* terminal.c: a terminal for the command, if the plan wants one. */
 void open_terminal(struct init *in);	/* before the command's process is made */
 long take_terminal(struct init *in);	/* by that process; the master goes to the supervisor */

@@ -17,6 +17,7 @@
 #include <linux/errno.h>
 #include <linux/fcntl.h>
 #include <linux/filter.h>
+#include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/seccomp.h>
 
@@ -41,7 +42,23 @@
 #define FIRST_FD 3 /* after the standard streams */
 #define RLIMIT_NOFILE_NR 7
 
-static const char *pointers[ARGS_MAX]; /* argv, envp and, of a session's command, its paths */
+/* What nothing needs any more once the command runs: whole pages, which can be given back. */
+static struct {
+	char stack[16384] __attribute__((aligned(ARCH_PAGE_MAX)));
+	const char *pointers[ARGS_MAX]; /* argv, envp and, of a session's command, its paths */
+} setup __attribute__((aligned(ARCH_PAGE_MAX)));
+
+char *setup_stack(size_t *ret_size)
+{
+	*ret_size = sizeof(setup.stack);
+	return setup.stack;
+}
+
+void setup_give_back(void)
+{
+	/* Without it nothing is lost but memory. */
+	raw_syscall(__NR_madvise, RAW_ARG(&setup), sizeof(setup), MADV_DONTNEED, 0, 0, 0);
+}
 
 struct payload {
 	struct init *in;
@@ -443,8 +460,8 @@ long start_command(struct init *in, const struct command_header *block, const in
 		   uint32_t flags, struct command_outcome *outcome)
 {
 	struct payload p = { .in = in,
-			     .argv = pointers,
-			     .envp = pointers + block->n_argv + 1,
+			     .argv = setup.pointers,
+			     .envp = setup.pointers + block->n_argv + 1,
 			     .image_fd = flags & CONTROL_EXEC_IMAGE ? in->image_fd : -1,
 			     .tell_fd = -1,
 			     .is_server = !!(flags & CONTROL_EXEC_FILES) };
@@ -477,9 +494,10 @@ static void start_session(struct init *in)
 
 void start_payload(struct init *in)
 {
-	static char stack[16384] __attribute__((aligned(16)));
 	const struct plan_header *plan = in->plan;
-	struct payload p = { .in = in, .argv = pointers, .image_fd = in->image_fd, .tell_fd = -1 };
+	struct payload p = {
+		.in = in, .argv = setup.pointers, .image_fd = in->image_fd, .tell_fd = -1
+	};
 	long pid, r;
 
 	if (is_session(in)) {
@@ -488,7 +506,7 @@ void start_payload(struct init *in)
 	}
 	if ((uint64_t)plan->n_argv + plan->n_envp + 2 > ARGS_MAX)
 		fail(in, STAGE_EXEC, STEP_EXEC_ARGUMENTS, -E2BIG);
-	p.envp = pointers + plan->n_argv + 1;
+	p.envp = setup.pointers + plan->n_argv + 1;
 	fill_pointers(plan, plan->argv_off, plan->n_argv, p.argv);
 	fill_pointers(plan, plan->envp_off, plan->n_envp, p.envp);
 	open_terminal(in);
@@ -505,7 +523,7 @@ void start_payload(struct init *in)
 #endif
 	pid = plan->flags & PLAN_FILES
 		      ? start_server(&p)
-		      : vfork_call(SIGCHLD_NR, stack, sizeof(stack), 0, child_main, &p);
+		      : vfork_call(SIGCHLD_NR, setup.stack, sizeof(setup.stack), 0, child_main, &p);
 	if (pid < 0)
 		fail(in, STAGE_EXEC, STEP_EXEC_CLONE, pid);
 	if (p.error)

@@ -11,6 +11,7 @@
 #include <asm/unistd.h>
 #include <linux/errno.h>
 #include <linux/fcntl.h>
+#include <linux/mman.h>
 #include <linux/resource.h>
 
 #include "bare/fd.h"
@@ -27,6 +28,9 @@
 #define SIGNALFD_SIGINFO_BYTES 128
 #define NEVER (~(uint64_t)0)
 #define POLLED 8
+#define LASTING_NS (100 * MS) /* shorter runs need not be thrifty */
+#define STACK_IN_USE 1024     /* below a frame that calls nothing but the kernel */
+#define STACK_GIVEN_BACK (128 << 10)
 
 static void send_report(struct init *in, uint32_t type)
 {
@@ -327,10 +331,27 @@ static uint64_t idle_ns(const struct init *in, uint64_t watch_ns)
 	return in->is_uncovered ? end : sooner(end, covers_next(now));
 }
 
+/* As the supervisor does (cmd_run.c): a run may last for hours, and setting up needs more memory
+ * than waiting does. */
+static void __attribute__((noinline)) give_back(const struct init *in)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0) - STACK_IN_USE;
+
+	here &= ~(uintptr_t)(in->page_bytes - 1);
+	/* It fails for the part that was never used, after doing the rest. */
+	raw_syscall(__NR_madvise, (long)(here - STACK_GIVEN_BACK), STACK_GIVEN_BACK, MADV_DONTNEED,
+		    0, 0, 0);
+	setup_give_back();
+}
+
 static void check_times(struct init *in)
 {
 	uint64_t now = now_ns();
 
+	if (!in->is_lasting && now - in->report.stamps_ns[STAGE_EXEC] >= LASTING_NS) {
+		in->is_lasting = 1;
+		give_back(in);
+	}
 	if (now >= in->kill_at_ns)
 		end_tree(in);
 	if (now >= in->limits.deadline_ns)

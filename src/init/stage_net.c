@@ -94,8 +94,9 @@ static int build_net(void *arg)
 
 void start_net(struct init *in)
 {
-	static char stack[4096] __attribute__((aligned(16)));
-	long pid = clone_call(VFORK_CLONE_PIDFD, stack, sizeof(stack), &net.pid_fd, build_net, 0);
+	size_t size;
+	char *stack = setup_stack(&size);
+	long pid = clone_call(VFORK_CLONE_PIDFD, stack, size, &net.pid_fd, build_net, 0);
 
 	if (pid < 0)
 		fail(in, STAGE_NET, STEP_NET_CLONE, pid);
