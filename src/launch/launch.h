@@ -104,8 +104,8 @@ int spawn_deliver_cover(struct spawned *spawned, const struct plan *plan, uint32
 /* Hands over the plan and its descriptors (@stdio not with PLAN_TERMINAL): from here on init works.
  * @order has the limits and the terminal's size in it; @gateway the sockets that init gets;
  * @lock_fd the lock of the workspace, -1 = none. */
-int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned,
-		  const struct plan *plan, struct control_order *order, const int stdio[3],
+int spawn_deliver(struct cordon_launcher *launcher, struct spawned *spawned, struct plan *plan,
+		  struct control_order *order, const int stdio[3],
 		  const struct run_gateway *gateway, int lock_fd, int image_fd, int channel_fd,
 		  int flags, struct cordon_error *err);
 /* Starts the command of an init that waits (DELIVER_WAIT). */

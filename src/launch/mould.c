@@ -85,7 +85,7 @@ static struct plan *copy_block(const void *block, size_t size)
 
 	if (!plan)
 		return NULL;
-	plan->block = arena_alloc(&plan->arena, size);
+	plan->block = arena_alloc(&plan->block_arena, size);
 	if (!plan->block) {
 		plan_free(plan);
 		return NULL;

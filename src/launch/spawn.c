@@ -357,7 +357,7 @@ int spawn_deliver_cover(struct spawned *s, const struct plan *plan, uint32_t ste
 	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot hand over the plan") : 0;
 }
 
-int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct plan *plan,
+int spawn_deliver(struct cordon_launcher *l, struct spawned *s, struct plan *plan,
 		  struct control_order *order, const int stdio[3],
 		  const struct run_gateway *gateway, int lock_fd, int image_fd, int channel_fd,
 		  int flags, struct cordon_error *err)
@@ -419,6 +419,7 @@ int spawn_deliver(struct cordon_launcher *l, struct spawned *s, const struct pla
 	}
 	n += r;
 	r = spawn_send(s->ctl_fd, order, fds, (unsigned)n);
+	plan_map_block(plan, fds[0]);
 	close(fds[0]);
 	while (n > shared)
 		close(fds[--n]);

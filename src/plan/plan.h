@@ -124,8 +124,10 @@ struct plan_publish {
 
 struct plan {
 	struct arena arena;
-	void *block; /* struct plan_header and what belongs to it */
+	struct arena block_arena; /* of @block, before plan_map_block() */
+	void *block;		  /* struct plan_header and what belongs to it */
 	size_t block_size;
+	bool is_mapped;
 	int *mount_fds; /* O_PATH, owned by the plan; [i] becomes the detached mount of fd_index i
 			 */
 	size_t n_mount_fds;
@@ -167,6 +169,11 @@ int plan_outer_ids(const struct plan_input *input, uint32_t *ret_uid, uint32_t *
 /* The caller frees *ret with plan_free(). Nothing on the machine is changed. */
 int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_error *err);
 void plan_free(struct plan *plan);
+/*
+ * The block is in the memory file @fd, which cannot change any more. From now on it is read there,
+ * if it is read at all: a run may last for hours, and needs no second copy. Best effort.
+ */
+void plan_map_block(struct plan *plan, int fd);
 
 /* The whole plan, readable; the caller frees *ret with free(). */
 int plan_to_json(const struct plan *plan, int pretty, char **ret, struct cordon_error *err);

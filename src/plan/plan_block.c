@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps, arguments and environment -> the flat block that init reads. */
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -262,5 +263,18 @@ int plan_write_block(struct build *b)
 		content.argv = nothing;
 		content.exec_path = NULL;
 	}
-	return write_block(b, &content, &b->plan->arena, &b->plan->block, &b->plan->block_size);
+	return write_block(b, &content, &b->plan->block_arena, &b->plan->block,
+			   &b->plan->block_size);
+}
+
+void plan_map_block(struct plan *plan, int fd)
+{
+	void *at = plan->is_mapped ? MAP_FAILED
+				   : mmap(NULL, plan->block_size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (at == MAP_FAILED)
+		return;
+	arena_done(&plan->block_arena);
+	plan->block = at;
+	plan->is_mapped = true;
 }

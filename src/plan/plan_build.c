@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "plan/plan_internal.h"
@@ -359,7 +360,6 @@ int plan_build(const struct plan_input *input, struct plan **ret, struct cordon_
 	hand_over(&b);
 	if (r == 0 && !plan_keep(plan))
 		r = plan_nomem(&b);
-	/* Last, so that what is kept and this need no more memory than they have to. */
 	if (r == 0)
 		r = plan_write_block(&b);
 	if (r == 0)
@@ -385,6 +385,9 @@ void plan_free(struct plan *plan)
 		close(plan->repos[i].git_fd);
 		close(plan->repos[i].work_fd);
 	}
+	if (plan->is_mapped)
+		munmap(plan->block, plan->block_size);
+	arena_done(&plan->block_arena);
 	arena_done(&plan->arena);
 	free(plan);
 }

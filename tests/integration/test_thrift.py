@@ -41,3 +41,8 @@ def run(me):
 def test_what_only_the_start_needed_is_given_back(run):
     (init,) = inits(run.pid)
     assert not settles(lambda: [kb for kb in [anonymous_kb(init)] if kb > KEPT_KB])
+
+
+def test_the_plan_is_there_once(run):
+    """The supervisor looks into the file that init has got."""
+    assert "memfd:cordon-plan" in pathlib.Path(f"/proc/{run.pid}/maps").read_text()
