@@ -45,17 +45,18 @@
 #define STACK_GIVEN_BACK (128 << 10)
 
 struct session {
+	/* It begins, and vm ends, with a buffer of a page, which most runs never touch. */
+	struct keyboard keyboard;
 	const struct parsed *args;
 	struct cordon_policy *policy;
 	struct cordon_launcher *launcher;
 	struct cordon_run *run;
 	struct receipt receipt;
 	struct signals signals;
-	size_t n_notes; /* known at the start */
-	struct keyboard keyboard;
-	struct vm vm;	  /* level microvm */
+	size_t n_notes;	  /* known at the start */
 	int has_pool;	  /* there is one, and we asked it */
 	int has_terminal; /* the command has one of its own, and ours is raw */
+	struct vm vm;	  /* level microvm */
 };
 
 /* Reachable until the end, so that leak checkers report nothing. */
@@ -473,7 +474,7 @@ int cmd_run(const struct parsed *args)
 
 	/* Not in an initialiser: what every process changes in memory would be a page more. */
 	s->receipt = (struct receipt)RECEIPT_INIT;
-	s->keyboard = (struct keyboard)KEYBOARD_INIT;
+	keyboard_init(&s->keyboard);
 	s->args = args;
 	if (!args->n_rest) {
 		no_command(args, &err);

@@ -13,13 +13,18 @@
 #include <cordon/cordon.h>
 
 struct keyboard {
+	char buffer[4096]; /* first, see struct session in cmd_run.c */
+	size_t start, end;
 	int pipe_fd; /* -1: standard input is no terminal, or is at its end */
 	int guest_fd;
-	size_t start, end;
-	char buffer[4096];
 };
 
-#define KEYBOARD_INIT { .pipe_fd = -1, .guest_fd = -1 }
+/* Leaves the buffer as it is: most runs never touch that page. */
+static inline void keyboard_init(struct keyboard *k)
+{
+	k->pipe_fd = k->guest_fd = -1;
+	k->start = k->end = 0;
+}
 
 /* If the run's input is a terminal, it gets a pipe instead. */
 int keyboard_attach(struct keyboard *k, struct cordon_run_options *options,

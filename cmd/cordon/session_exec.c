@@ -451,13 +451,14 @@ int cmd_session_exec(const struct parsed *args)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;
 	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
-	struct keyboard keyboard = KEYBOARD_INIT;
+	struct keyboard keyboard;
 	struct session_client c;
 	struct signals signals;
 	struct wire reply = WIRE_INIT;
 	char **words;
 	int r;
 
+	keyboard_init(&keyboard);
 	if (check_line(args, &err) < 0)
 		return session_fail(&err);
 	words = words_of(args);

@@ -38,7 +38,6 @@ struct vm {
 	struct cordon_policy *outer;  /* of the sandbox around QEMU */
 	const struct parsed *args;
 	const char *qemu;
-	char dir[4096 + 64]; /* of the guest */
 	int is_kvm;
 	int64_t memory_bytes; /* of the machine */
 	int64_t deadline_ms;  /* by the monotonic clock, 0 = none */
@@ -48,6 +47,7 @@ struct vm {
 	int has_begun; /* the agent has been told what to run */
 	int has_exit, is_cancelled;
 	const char *layers[VM_LAYERS_MAX + 2];
+	char dir[4096 + 64]; /* of the guest; last, see struct session in cmd_run.c */
 };
 
 /* self.c: what this process is to be at that level, NULL = an ordinary command. */
