@@ -229,6 +229,8 @@ const struct option option_table[OPT_MAX] = {
 		"no command: answer requests about files" },
 	[OPT_CHANNEL] = { "channel", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, "FD", NULL, NULL,
 		"the command gets our descriptor FD as its 3" },
+	[OPT_INTERPRETER] = { "interpreter", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, "NAME", NULL, NULL,
+		"join the session's interpreter NAME, or start it" },
 	[OPT_DIRECT] = { "direct", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,
 		"write to the workspace's directory itself" },
 	[OPT_ALLOW_COMMIT] = { "allow-commit", 0, GROUP_FILES, COMPLETE_NONE, MCP, NULL, NULL, NULL,

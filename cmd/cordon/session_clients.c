@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "session_jobs.h"
 #include "session_peer.h"
+#include "session_shared.h"
 
 static struct client clients[CLIENTS_MAX];
 
@@ -66,6 +67,8 @@ void clients_drop(struct client *c)
 
 	if (c->fd < 0)
 		return;
+	if (c->member)
+		shared_leave(c);
 	close(c->fd);
 	wire_reset(&c->wire);
 	strbuf_done(&c->out);

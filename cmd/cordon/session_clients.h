@@ -12,6 +12,7 @@
 #define CLIENTS_MAX 128
 
 struct job;
+struct member;
 
 struct client {
 	int fd; /* -1 = free */
@@ -20,9 +21,10 @@ struct client {
 	size_t sent;
 	int64_t since_ms;
 	struct job *job;
-	int wants_receipt; /* it waits for the end of the session */
-	int is_closing;	   /* once all is sent */
-	int is_known;	   /* it has sent the key */
+	struct member *member; /* of an interpreter that it has joined */
+	int wants_receipt;     /* it waits for the end of the session */
+	int is_closing;	       /* once all is sent */
+	int is_known;	       /* it has sent the key */
 };
 
 /* Number @i, 0 to CLIENTS_MAX - 1. */

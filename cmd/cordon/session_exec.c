@@ -30,7 +30,7 @@
 #include "streams.h"
 #include "verbs.h"
 
-#define FIXED 6 /* strings before the variables */
+#define FIXED 7 /* strings before the variables */
 
 struct request {
 	const char **strings;
@@ -192,6 +192,8 @@ static int build(struct request *q, const struct parsed *args, char **words,
 	    number_option(args, OPT_MAX_OUTPUT, "1", units_parse_size, q->output, sizeof(q->output),
 			  err) < 0)
 		return -CORDON_E_USAGE;
+	if (parsed_has(args, OPT_INTERPRETER))
+		q->strings[q->n++] = parsed_value(args, OPT_INTERPRETER);
 	q->strings[q->n++] = cwd ? cwd : "";
 	q->strings[q->n++] = q->wall;
 	q->strings[q->n++] = q->output;
@@ -216,8 +218,11 @@ static int build(struct request *q, const struct parsed *args, char **words,
 	return 0;
 }
 
-static void pass_signals(struct signals *signals, const struct session_client *c, bool has_channel)
+static void pass_signals(struct signals *signals, const struct session_client *c,
+			 const struct parsed *args)
 {
+	bool has_channel = parsed_has(args, OPT_CHANNEL);
+
 	struct signalfd_siginfo info;
 
 	while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
@@ -231,7 +236,9 @@ static void pass_signals(struct signals *signals, const struct session_client *c
 		if (number == SIGTSTP || number == SIGCONT || number == SIGWINCH)
 			continue;
 		snprintf(text, sizeof(text), "%d",
-			 is_end && signals->cancel_signal ? SIGKILL : number);
+			 is_end && (signals->cancel_signal || parsed_has(args, OPT_INTERPRETER))
+				 ? SIGKILL
+				 : number);
 		(void)session_send(c, is_end ? WIRE_END : WIRE_SIGNAL, &string, 1, NULL, 0, NULL);
 		if (is_end)
 			signals->cancel_signal = number;
@@ -254,7 +261,9 @@ static int wait_for(const struct session_client *c, struct signals *signals,
 		if (poll(fds, 5, timeout) < 0 && errno != EINTR)
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait");
 		if (fds[1].revents)
-			pass_signals(signals, c, parsed_has(args, OPT_CHANNEL));
+			pass_signals(signals, c, args);
+		if (fds[4].revents && parsed_has(args, OPT_INTERPRETER))
+			return cordon_err(err, CORDON_E_STATE, 0, "nobody is there any more");
 		if (fds[4].revents) {
 			(void)session_send(c, WIRE_END, &(const char *){ "9" }, 1, NULL, 0, NULL);
 			lifeline = -1;
@@ -360,7 +369,7 @@ static void say_ending(const struct parsed *args, const struct ending *e)
 		if (e->status == STATUS_NOT_FOUND)
 			foreign_in_session(words_of(args), &err);
 		say_error(&err);
-	} else {
+	} else if (!parsed_has(args, OPT_INTERPRETER)) {
 		say_kind(args, e);
 	}
 	if (!parsed_has(args, OPT_QUIET) && !parsed_has(args, OPT_JSON) && is_cut(e))
@@ -429,7 +438,8 @@ static int ask(const struct parsed *args, char **words, struct cordon_run_option
 	if (r >= 0)
 		r = session_open(args->rest[0], c, err);
 	if (r >= 0)
-		r = session_send(c, WIRE_EXEC, q.strings, q.n, q.fds, q.n_fds, err);
+		r = session_send(c, parsed_has(args, OPT_INTERPRETER) ? WIRE_JOIN : WIRE_EXEC,
+				 q.strings, q.n, q.fds, q.n_fds, err);
 	/* Its other end shall notice when the command closes it. */
 	if (r >= 0 && parsed_has(args, OPT_CHANNEL))
 		close(q.fds[q.n_fds - 1]);
@@ -439,6 +449,12 @@ static int ask(const struct parsed *args, char **words, struct cordon_run_option
 
 static int check_line(const struct parsed *args, struct cordon_error *err)
 {
+	if (parsed_has(args, OPT_INTERPRETER) &&
+	    (!parsed_has(args, OPT_CHANNEL) || parsed_has(args, OPT_DETACH) ||
+	     !is_writing_end(STDOUT_FILENO) || !is_writing_end(STDERR_FILENO)))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "--interpreter needs --channel, and pipes as standard output and "
+				  "error");
 	if (!parsed_has(args, OPT_SERVE_FILES))
 		return session_operands(args, 2, SIZE_MAX, err);
 	if (parsed_has(args, OPT_DETACH) || parsed_has(args, OPT_CHANNEL))

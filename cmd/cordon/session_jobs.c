@@ -12,6 +12,7 @@
 #include "base/json_write.h"
 #include "explain.h"
 #include "out.h"
+#include "session_shared.h"
 
 #define JOBS_MAX 256
 #define KEPT_MAX 32 /* detached commands that are over, for `logs` */
@@ -123,14 +124,14 @@ static void keep_words(struct job *job, const char *const *argv)
 	strbuf_done(&sb);
 }
 
-/* @text: cwd, time, output, flags, streams, number of variables, variables, words. */
-static int read_exec(const struct wire *w, struct cordon_exec_options *o, const char ***ret_env)
+int job_read_exec(const struct wire *w, size_t first, struct cordon_exec_options *o,
+		  const char ***ret_env)
 {
-	const char **text = w->strings + 1;
-	size_t n = w->head.n_strings - 1, n_env;
+	const char **text = w->strings + first;
+	size_t n = w->head.n_strings - first, n_env;
 	int next = 0;
 
-	if (w->head.n_strings < 8 || strlen(text[4]) != 3)
+	if (w->head.n_strings < first + 7 || strlen(text[4]) != 3)
 		return -1;
 	o->cwd = text[0][0] ? text[0] : NULL;
 	o->wall_ms = number_of(text[1], INT64_MAX / 1000000);
@@ -159,29 +160,44 @@ static int read_exec(const struct wire *w, struct cordon_exec_options *o, const 
 	return 0;
 }
 
+int job_begin(struct session_server *s, const struct cordon_exec_options *o, struct job **ret,
+	      struct cordon_error *err)
+{
+	struct job *job = new_job();
+	int r;
+
+	if (!job) {
+		cordon_err(err, CORDON_E_USAGE, 0, "there are too many commands in this session");
+		return -CORDON_E_USAGE;
+	}
+	r = cordon_session_exec(s->session, o, &job->command, err);
+	if (r < 0)
+		return r;
+	job->number = ++last_number;
+	job->started_ms = server_now_ms();
+	keep_words(job, o->argv);
+	*ret = job;
+	return 0;
+}
+
 void job_exec(struct session_server *s, struct client *c)
 {
 	struct cordon_exec_options o = CORDON_EXEC_OPTIONS_INIT;
 	struct cordon_error err = CORDON_ERROR_INIT;
 	const char **env = NULL, *flags, *text;
-	struct job *job = new_job();
+	struct job *job = NULL;
 	char number[16];
 
-	if (read_exec(&c->wire, &o, &env) < 0) {
+	if (job_read_exec(&c->wire, 1, &o, &env) < 0) {
 		clients_reply_usage(c, "the request is not to be understood");
 		return;
 	}
 	flags = c->wire.strings[4];
-	if (!job) {
-		clients_reply_usage(c, "there are too many commands in this session");
-	} else if (cordon_session_exec(s->session, &o, &job->command, &err) < 0) {
+	if (job_begin(s, &o, &job, &err) < 0 || !job) {
 		clients_reply_error(c, &err);
 	} else {
-		job->number = ++last_number;
 		job->is_detached = strchr(flags, WIRE_DETACHED) != NULL;
 		job->keeps = job->is_detached || strchr(flags, WIRE_KEEP);
-		job->started_ms = server_now_ms();
-		keep_words(job, o.argv);
 		if (!job->is_detached) {
 			job->client = c;
 			c->job = job;
@@ -193,13 +209,31 @@ void job_exec(struct session_server *s, struct client *c)
 	free(env);
 }
 
+void job_tell_ended(struct client *c, const struct cordon_result *res)
+{
+	char status[48], *json = NULL;
+	const char *strings[3] = { status, "", "" };
+	struct strbuf told = STRBUF_INIT;
+
+	snprintf(status, sizeof(status), "%d %d %d", res->status, res->out.write_errno,
+		 res->err.write_errno);
+	if (cordon_result_to_json(res, 1, &json, NULL) == 0)
+		strings[1] = json;
+	out_collect(&told);
+	explain_words(res);
+	out_collect(NULL);
+	if (told.len && !told.failed)
+		strings[2] = told.data;
+	clients_reply(c, WIRE_ENDED, strings, 3);
+	strbuf_done(&told);
+	c->is_closing = 1;
+	cordon_free(json);
+}
+
 /* One that has ended: its client gets the receipt. */
 static void settle(struct job *job)
 {
 	const struct cordon_result *res = cordon_command_result(job->command);
-	char status[48], *json = NULL;
-	const char *strings[3] = { status, "", "" };
-	struct strbuf told = STRBUF_INIT;
 
 	if (!res || job->is_over)
 		return;
@@ -208,21 +242,10 @@ static void settle(struct job *job)
 	job->kind = cordon_kind_name(res->kind);
 	if (job->is_detached)
 		return;
-	if (job->client) {
-		snprintf(status, sizeof(status), "%d %d %d", res->status, res->out.write_errno,
-			 res->err.write_errno);
-		if (cordon_result_to_json(res, 1, &json, NULL) == 0)
-			strings[1] = json;
-		out_collect(&told);
-		explain_words(res);
-		out_collect(NULL);
-		if (told.len && !told.failed)
-			strings[2] = told.data;
-		clients_reply(job->client, WIRE_ENDED, strings, 3);
-		strbuf_done(&told);
-		job->client->is_closing = 1;
-		cordon_free(json);
-	}
+	if (job->shared)
+		shared_ended(job->shared, res);
+	if (job->client)
+		job_tell_ended(job->client, res);
 	forget_job(job);
 }
 
@@ -246,6 +269,8 @@ void jobs_list(struct json_writer *w)
 		json_uint(w, "number", job->number);
 		json_string(w, "command", job->words);
 		json_bool(w, "detached", job->is_detached);
+		if (job->shared)
+			json_string(w, "interpreter", job->shared->name);
 		json_bool(w, "running", !job->is_over);
 		json_int(w, "age_ms", server_now_ms() - job->started_ms);
 		if (job->is_over) {
@@ -269,6 +294,8 @@ void job_kill(const struct session_server *s, struct client *c)
 		reply_no_job(s, c, "no command of this number runs in the session");
 		return;
 	}
+	if (signal == SIGKILL && job->shared)
+		shared_end(job->shared);
 	if (signal == SIGKILL ? cordon_command_end(job->command, SIGKILL, 0, &err) < 0
 			      : cordon_command_signal(job->command, (int)signal, &err) < 0)
 		clients_reply_error(c, &err);
@@ -305,6 +332,8 @@ void job_signal(struct client *c)
 	const struct wire *w = &c->wire;
 	int64_t signal = w->head.n_strings == 2 ? number_of(w->strings[1], 64) : -1;
 
+	if (signal >= 1 && c->member)
+		shared_signal(c, (int)signal, w->head.type == WIRE_END);
 	if (signal < 1 || !c->job)
 		return;
 	if (w->head.type == WIRE_SIGNAL)
@@ -317,7 +346,8 @@ void job_signal(struct client *c)
 int jobs_run(void)
 {
 	for (int i = 0; i < JOBS_MAX; i++)
-		if (jobs[i].number && !jobs[i].is_over)
+		if (jobs[i].number && !jobs[i].is_over &&
+		    (!jobs[i].shared || shared_is_used(jobs[i].shared)))
 			return 1;
 	return 0;
 }

@@ -22,6 +22,7 @@
 #include "base/json_write.h"
 #include "session_clients.h"
 #include "session_jobs.h"
+#include "session_shared.h"
 #include "session_wire.h"
 
 #define REQUEST_MS 10000
@@ -81,6 +82,8 @@ static void do_pause(struct session_server *s, struct client *c)
 		clients_reply_error(c, &err);
 	else
 		clients_reply_ok(c, "");
+	if (r >= 0)
+		shared_pause(c->wire.head.type == WIRE_PAUSE);
 }
 
 /* In constant time: how long it takes tells nothing about the key. */
@@ -102,10 +105,13 @@ static void handle(struct session_server *s, struct client *c)
 	c->is_known = 1;
 	switch (c->wire.head.type) {
 	case WIRE_EXEC:
-		if (c->job)
+	case WIRE_JOIN:
+		if (c->job || c->member)
 			clients_drop(c); /* one for each connection */
-		else
+		else if (c->wire.head.type == WIRE_EXEC)
 			job_exec(s, c);
+		else
+			shared_join(s, c);
 		break;
 	case WIRE_STATUS:
 		do_status(s, c);
@@ -159,11 +165,14 @@ static int check_time(struct session_server *s)
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		struct client *c = client_at(i);
 
-		if (c->fd >= 0 && !c->job && !c->wants_receipt && now - c->since_ms > REQUEST_MS)
+		if (c->fd >= 0 && !c->job && !c->member && !c->wants_receipt &&
+		    now - c->since_ms > REQUEST_MS)
 			clients_drop(c);
 	}
 	if (jobs_run())
 		active_ms = now;
+	if (shared_next_time() - now < wait)
+		wait = shared_next_time() > now ? shared_next_time() - now : 0;
 	if (!s->idle_ms)
 		return (int)wait;
 	if (now - active_ms >= s->idle_ms && !ended_by) {
@@ -171,8 +180,8 @@ static int check_time(struct session_server *s)
 		(void)cordon_session_end(s->session, SIGTERM, NULL);
 	}
 	if (s->idle_ms - (now - active_ms) < wait)
-		wait = s->idle_ms - (now - active_ms);
-	return wait > 0 ? (int)wait : 10;
+		wait = ended_by ? 10 : s->idle_ms - (now - active_ms);
+	return (int)wait;
 }
 
 static void take_signals(struct session_server *s)
@@ -216,6 +225,7 @@ static void serve_clients(struct session_server *s, const struct pollfd *fds,
 		if (fds[i].revents & (POLLIN | POLLHUP | POLLERR) && of[i]->fd == fds[i].fd)
 			read_client(s, of[i]);
 	}
+	shared_serve();
 	jobs_settle();
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (client_at(i)->fd >= 0 && (client_at(i)->out.len || client_at(i)->is_closing))
@@ -277,7 +287,7 @@ static void say_goodbye(struct session_server *s)
 
 void session_serve(struct session_server *s)
 {
-	struct pollfd fds[CLIENTS_MAX + 3];
+	struct pollfd fds[CLIENTS_MAX + 3 + SHARED_POLLED_MAX];
 	struct client *of[CLIENTS_MAX + 3] = { NULL };
 	int is_over = 0;
 
@@ -287,7 +297,9 @@ void session_serve(struct session_server *s)
 		int wait = check_time(s);
 		size_t n = fill_polled(s, fds, of);
 
-		if (poll(fds, n, wait) < 0 && errno != EINTR)
+		size_t more = shared_fill_polled(fds + n);
+
+		if (poll(fds, n + more, wait) < 0 && errno != EINTR)
 			break;
 		if (fds[2].revents)
 			take_signals(s);

@@ -171,10 +171,12 @@ def test_executions_are_in_order(session):
     assert session.execute("seen").text == str(list(range(10)))
 
 
-def test_they_are_this_objects(session):
+def test_others_are_this_objects(session):
+    """interpreter() makes one that nobody else has; execute() uses the session's (test_detached_shared.py)."""
     session.execute("x = 1")
     other = DetachedSession.attach(session.name)
-    assert other.execute("x").error.name == "NameError"
+    private = other.interpreter()
+    assert private.execute("x").error.name == "NameError"
     assert running(session) == ["python3", "python3"]
     other.close()
     until(lambda: running(session) == ["python3"], "it does not end")
@@ -187,7 +189,8 @@ def test_a_killed_maker_takes_them_along(host, name):  # noqa: F811
     code = """
         import os, pycordon, sys
         session = pycordon.DetachedSession.create(name=sys.argv[1], idle="5m", lifetime="10m")
-        session.execute("import threading, time; threading.Thread(target=time.sleep, args=(1000,)).start()")
+        python = session.interpreter()
+        python.execute("import threading, time; threading.Thread(target=time.sleep, args=(1000,)).start()")
         session.start("exec sleep 1000")
         print("made", flush=True)
         os.kill(os.getpid(), 9)

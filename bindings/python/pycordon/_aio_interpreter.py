@@ -81,7 +81,7 @@ class AsyncInterpreter(InterpreterFront):
         on_stderr: Optional[Callback] = None,
     ) -> Execution:
         """Runs code where the code before it has left off; see Interpreter.execute()."""
-        payload, seconds = self._kind.code(code), check_timeout(timeout)
+        payload, seconds = self._payload(code), check_timeout(timeout)
         _arguments.callback("on_stdout", on_stdout)
         _arguments.callback("on_stderr", on_stderr)
         later: List[Any] = []
@@ -194,7 +194,7 @@ class AsyncInterpreter(InterpreterFront):
         self._is_closed = True
         live = self._live
         if live is not None:
-            live.doom("it was closed")
+            live.leave("it was closed")
         async with self._turn():
             await self._drop()
         if self._owns_sandbox:
@@ -225,6 +225,7 @@ class AsyncInterpreter(InterpreterFront):
     async def _ready(self) -> Live:
         self._check_open()
         live = self._live
+        self._look(live)
         if live is not None and not live.is_over:
             for task, payload in self._told(live):
                 await self._do(live, task, payload)

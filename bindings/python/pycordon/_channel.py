@@ -242,6 +242,13 @@ class Channel:
         del self._in[:first]
         self._left = sizes[0] - first
 
+    def is_at_end(self) -> bool:
+        """Whether the other side has closed it, and nothing is left to be read."""
+        try:
+            return not self.is_closed and not self._socket.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+        except OSError:
+            return False
+
     def give_up(self) -> None:
         """A rule was broken: nothing that comes after that counts."""
         self.is_closed = True

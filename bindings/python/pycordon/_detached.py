@@ -340,9 +340,11 @@ def exec_order(name: str, args: RunArguments, policy: Optional[Policy]) -> Order
     return Order(full, finish, stdin=args.stdin_for_library(), env=env)
 
 
-def channel_order(name: str, args: RunArguments, fd: int) -> Order[None]:
-    """``cordon session exec --channel``: its process stands for the command."""
+def channel_order(name: str, args: RunArguments, fd: int, shared: Optional[str]) -> Order[None]:
+    """``cordon session exec --channel``: its process stands for the command. ``shared``: for the session's
+    interpreter of this name."""
     words, env = _options_of(args)
+    words += [] if shared is None else [f"--interpreter={shared}"]
     full = ["session", "exec", "--quiet", f"--channel={fd}", *words, name, "--", *_argv_of(args)]
     return Order(full, _check, env=env)
 
@@ -386,6 +388,12 @@ def kill_order(name: str, number: int, signal: int) -> Order[None]:
     """A signal, of which 9 ends everything that the command started."""
     text = str(_arguments.whole("signal", signal, 1, 64))
     return Order(["session", "kill", "--", name, _number(number), text], _check)
+
+
+def number_of(interpreter: str, status: Mapping[str, Any]) -> Optional[int]:
+    """The session's own interpreter of this name, as a command; None: there is none."""
+    found = (one for one in status["commands"] if one["running"] and one.get("interpreter") == interpreter)
+    return next((cast(int, one["number"]) for one in found), None)
 
 
 def state_of(number: int, status: Mapping[str, Any]) -> Optional[Dict[str, Any]]:

@@ -121,6 +121,16 @@ class _Run:
         """The supervisor ends a command whose client is gone."""
         self.process_of.kill()
 
+    def ends_soon(self) -> bool:
+        """Whether it is over; that it will be is known."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process_of.wait(_END_SECONDS)
+        return self.process()
+
+    def end(self) -> None:
+        """Ends one that is the session's, for all who use it."""
+        self.process_of.terminate()
+
 
 class _Started:
     """It goes on; see Started."""
@@ -151,9 +161,10 @@ class _Started:
 class _Engine:
     """Starts commands of a detached session as if each was a run of a sandbox."""
 
-    def __init__(self, place: Place, env: Optional[Mapping[str, str]]) -> None:
+    def __init__(self, place: Place, env: Optional[Mapping[str, str]], shared: Optional[str]) -> None:
         self._place = place
         self._env = _arguments.variables("env", env)
+        self._shared = shared
 
     def begin(self, args: RunArguments, connect: Callable[[Job], None]) -> _Started:
         self._place.check_open()
@@ -179,7 +190,7 @@ class _Engine:
     def _start(
         self, args: RunArguments, job: Job, channel: int, lifeline: int
     ) -> "subprocess.Popen[bytes]":
-        with _detached.channel_order(self._place.name, args, channel).ready() as (words, options):
+        with _detached.channel_order(self._place.name, args, channel, self._shared).ready() as (words, options):
             options.update(stdin=lifeline, stdout=job.options["stdout"], stderr=job.options["stderr"], pass_fds=(channel,))
             try:
                 return subprocess.Popen(words, **options)
@@ -188,11 +199,15 @@ class _Engine:
 
 
 class InDetached(Front):
-    """A detached session as the sandbox of an interpreter; see InSession."""
+    """A detached session as the sandbox of an interpreter; see InSession. ``shared``: it is the session's own
+    of this name, which its supervisor holds, and which goes on when this process is gone."""
 
-    def __init__(self, place: Place, env: Optional[Mapping[str, str]] = None) -> None:
-        self._engine = cast("Engine", _Engine(place, env))
+    def __init__(
+        self, place: Place, env: Optional[Mapping[str, str]] = None, shared: Optional[str] = None
+    ) -> None:
+        self._engine = cast("Engine", _Engine(place, env, shared))
         self._place = place
+        self._is_shared = shared is not None
 
     def _modules(self) -> List[str]:
         return self._place.modules()

@@ -20,6 +20,7 @@ from ._execution import Execution
 from ._fileops import FileInfo, memory_file
 from ._files import Files
 from ._in_session import Interpreters
+from ._interpreters import find_kind
 from ._interpreter import MAX_OUTPUT, Interpreter
 from ._job import Callback, Command, RunArguments, Stdin, StrPath
 from ._live import GRACE_SECONDS
@@ -220,7 +221,7 @@ class DetachedSession(DetachedFront):
         place = Place(self._name, self._policy, _perform)
         place.watch(self._open)
         self._interpreters: Interpreters[Interpreter] = Interpreters(
-            cast(Any, place), Interpreter, lambda env: InDetached(place, env)
+            cast(Any, place), Interpreter, lambda env: InDetached(place, env), lambda name: InDetached(place, None, name)
         )
         #: Its files, with the rights of a command; see Files.
         self.files = DetachedFiles(place)
@@ -318,18 +319,23 @@ class DetachedSession(DetachedFront):
         on_stdout: Optional[Callback] = None,
         on_stderr: Optional[Callback] = None,
     ) -> Execution:
-        """Runs code where the code before it has left off, in an interpreter that this object keeps for each
-        language; see Session.execute(). Another object, or another process, has other ones."""
+        """Runs code where the code before it has left off, in an interpreter of the session for each language; see
+        Session.execute(). Whoever attaches has the same one; code of several clients runs one after the other,
+        and ``timeout`` includes waiting. It goes on if this process ends, which interrupts its code."""
         self._open()
         interpreter = self._interpreters.kept(language)
         return interpreter.execute(code, timeout=timeout, on_stdout=on_stdout, on_stderr=on_stderr)
 
     def close_interpreter(self, language: str = "python") -> None:
-        """Ends the interpreter that execute() keeps for a language; the next execute() has a fresh one."""
+        """Ends the interpreter that execute() keeps for a language; the next execute() has a fresh one. It ends for all who
+        use it."""
         self._open()
         kept = self._interpreters.take_kept(language)
         if kept is not None:
             kept.close()
+        number = _detached.number_of(find_kind(language).name, self._status())
+        if number is not None:
+            self.kill(number)
 
     def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

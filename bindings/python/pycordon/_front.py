@@ -50,6 +50,9 @@ def _with_cwd(policy: Policy, base_dir: str, host_workdir: Optional[str]) -> Pol
 class Front:
     """A sandbox as programs use it; see Sandbox and AsyncSandbox."""
 
+    #: Whether an interpreter in it is not this program's alone.
+    _is_shared = False
+
     def __init__(
         self,
         config: Config = None,

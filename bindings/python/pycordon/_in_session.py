@@ -184,25 +184,31 @@ class InSession(Front):
 
 class Interpreters(Generic[I]):
     """The interpreters of one session. ``make`` makes one for a language, a sandbox and other arguments,
-    ``inside`` that sandbox."""
+    ``inside`` that sandbox, ``shared`` that of the one of a language which execute() uses, if that is the
+    session's own."""
 
     def __init__(
         self,
         core: "Union[SessionCore, Place]",
         make: Callable[..., I],
         inside: "Optional[Callable[[Optional[Mapping[str, str]]], Front]]" = None,
+        shared: "Optional[Callable[[str], Front]]" = None,
     ) -> None:
         self._core = core
         self._make = make
         self._inside = inside or (lambda env: InSession(cast("SessionCore", core), env, core.check_open))
+        self._shared = shared
         self._lock = threading.Lock()
         self._all: List[I] = []
         self._kept: Dict[str, I] = {}
 
     def make(self, language: str, env: Optional[Mapping[str, str]] = None, **arguments: Any) -> I:
         """A new one, which starts with its first call."""
+        return self._add(language, self._inside(env), **arguments)
+
+    def _add(self, language: str, sandbox: Front, **arguments: Any) -> I:
         self._core.check_open()
-        made = self._make(language, sandbox=self._inside(env), **arguments)
+        made = self._make(language, sandbox=sandbox, **arguments)
         with self._lock:
             self._all = [*(one for one in self._all if not one.closed), made]
         return made
@@ -215,7 +221,7 @@ class Interpreters(Generic[I]):
             found = self._kept.get(name)
         if found is not None:
             return found
-        made = self.make(name)
+        made = self.make(name) if self._shared is None else self._add(name, self._shared(name))
         with self._lock:
             return self._kept.setdefault(name, made)
 

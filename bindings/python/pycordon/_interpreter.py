@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: Bytes of each stream that an Execution keeps, and of what it displays.
 MAX_OUTPUT = 64 << 20
+#: Bytes of a request to an interpreter that is the session's: it waits there for its turn.
+SHARED_MAX = 32 << 20
 _SAID_MAX = 300  # characters of a reason that comes from inside
 
 
@@ -166,9 +168,14 @@ class InterpreterFront:
         if self._is_closed:
             raise ClosedError("the interpreter is closed")
 
+    def _look(self, live: Optional[Live]) -> None:
+        """What has become of it since its last request."""
+        if live is not None and not live.is_over and live.has_ended():
+            self._reason = self._reason or live.why()
+
     def _make(self) -> Live:
         """A fresh interpreter, which has begun to start."""
-        live = Live(self._kind, self._limit, self._grace)
+        live = Live(self._kind, self._limit, self._grace, self._sandbox._is_shared)
         # What it begins with does not know of them.
         live.updates = len(self._sandbox._updates()) if self._image is None else 0
         argv = self._kind.argv(self._sandbox._modules(), self._sandbox._python())
@@ -296,9 +303,17 @@ class InterpreterFront:
     ) -> Task:
         return Task(kind, timeout, callbacks, self._limit)
 
+    def _payload(self, code: Content) -> bytes:
+        payload = self._kind.code(code)
+        if self._sandbox._is_shared and len(payload) > SHARED_MAX:
+            raise UsageError(f"code: more than {SHARED_MAX >> 20} MiB", hint="put data into a file: files.write()")
+        return payload
+
     def _executed(self, live: Live, task: Task) -> Execution:
         """The account, once the code has ended."""
         self._count += 1
+        if self._sandbox._is_shared and task.answer is not None:
+            self._count = task.answer.fields.get("count", self._count)
         restarted, self._reason = self._reason, ""
         execution = make_execution(live, task, restarted, self._count)
         if execution.ended:
@@ -426,7 +441,7 @@ class Interpreter(InterpreterFront):
         ``timeout``: seconds until it is interrupted; if that does not help, the interpreter is ended
         and the next call starts a fresh one. ``on_stdout`` and ``on_stderr`` get bytes as they come.
         """
-        payload, seconds = self._kind.code(code), check_timeout(timeout)
+        payload, seconds = self._payload(code), check_timeout(timeout)
         _arguments.callback("on_stdout", on_stdout)
         _arguments.callback("on_stderr", on_stderr)
         with self._turns:
@@ -547,7 +562,7 @@ class Interpreter(InterpreterFront):
         self._is_closed = True
         live = self._live
         if live is not None:
-            live.doom("it was closed")
+            live.leave("it was closed")
         with self._turns:
             self._drop()
         if self._owns_sandbox:
@@ -573,6 +588,7 @@ class Interpreter(InterpreterFront):
         """An interpreter that waits for a request."""
         self._check_open()
         live = self._live
+        self._look(live)
         if live is not None and not live.is_over:
             for task, payload in self._told(live):
                 self._do(live, task, payload)

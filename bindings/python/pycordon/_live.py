@@ -15,7 +15,7 @@ import secrets
 import select
 import signal
 import time
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple
 
 from . import _cordon
 from ._channel import Channel, Message, ProtocolError
@@ -87,8 +87,11 @@ class Task:
 class Live:
     """An interpreter in its sandbox."""
 
-    def __init__(self, kind: Kind, limit: int, grace: float) -> None:
+    def __init__(self, kind: Kind, limit: int, grace: float, is_shared: bool = False) -> None:
         self.kind = kind
+        # Of the session: its supervisor counts the interrupts, which others cause as well.
+        self._is_shared = is_shared
+        self._counts_signals = kind.counts_signals and not is_shared
         self._limit = limit
         self._grace = grace
         self._readers: Dict[int, str] = {}
@@ -199,7 +202,7 @@ class Live:
         """Interrupts the code that runs. Any thread may call it."""
         task = self.task
         self._signal()
-        if task is not None and self.kind.counts_signals:
+        if task is not None and self._counts_signals:
             now = time.monotonic()
             task.again = [now + seconds for seconds in _AGAIN_SECONDS]
             try:
@@ -216,7 +219,22 @@ class Live:
         """Ends it."""
         if self.task is not None and not self.task.doom:
             self.task.doom = why
+        self._order("end" if self._is_shared else "cancel")
+
+    def leave(self, why: str) -> None:
+        """The same, but for one that is shared: that goes on for others."""
+        if self.task is not None and not self.task.doom:
+            self.task.doom = why
         self._order("cancel")
+
+    def has_ended(self) -> bool:
+        """Whether it has ended, perhaps since its last request: others may have ended one that is shared."""
+        if self._started is not None and not self.is_over and self._is_shared:
+            assert self._channel is not None
+            run: Any = self._started.run  # that of a detached session
+            if run.process() or (self._channel.is_at_end() and run.ends_soon()):
+                self._settle()
+        return self.is_over
 
     def _order(self, name: str, *values: int) -> None:
         if self._started is None:
@@ -421,7 +439,7 @@ class Live:
         """After interrupts: a request whose answer comes when the driver has seen them all."""
         if self._sent_signals == self._seen_signals or self.is_over:
             return None
-        if not self.kind.counts_signals:
+        if not self._counts_signals:
             self._seen_signals = self._sent_signals
             self.quiet_at = time.monotonic() + _LATE_SECONDS
             return None
