@@ -384,6 +384,12 @@ int cordon_private_remove(const char *dir, struct cordon_error *err);
 int cordon_private_copy(const char *from, const char *to, uint64_t max_bytes, uint64_t max_files,
 			struct cordon_error *err);
 
+/** Puts what runs left in the private directory @other in the place of what is in @dir, which goes
+ * there. No run may use either. Each of /tmp and home changes its place at once: after an error
+ * both are where they were, and who is killed meanwhile loses neither. Both must have both, on one
+ * filesystem that can do that (NFS cannot). */
+int cordon_private_exchange(const char *dir, const char *other, struct cordon_error *err);
+
 /* A private directory that the Python package made for a sandbox. */
 struct cordon_private_info {
 	const char *id;		   /* the sandbox's, its name in the directory of all */

@@ -34,7 +34,6 @@
 #include "workspace/tree/tree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-#define USAGE_FILE "held"
 #define USAGE_MAX 96
 #define HEX "0123456789abcdef"
 #define TEMP_LEN 17
@@ -126,7 +125,8 @@ static bool is_our_name(const char *name)
 	if (name[0] == '.' && strlen(name) == TEMP_LEN && strspn(name + 1, HEX) == TEMP_LEN - 1)
 		return true;
 	return strcmp(name, "tmp") == 0 || strcmp(name, "home") == 0 ||
-	       strcmp(name, USAGE_FILE) == 0 || strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+	       strcmp(name, PRIVATE_USAGE_FILE) == 0 || strcmp(name, ".") == 0 ||
+	       strcmp(name, "..") == 0;
 }
 
 static bool is_plain_file(int dir_fd, const char *name)
@@ -271,7 +271,8 @@ static void read_usage(struct run_private *p)
 	uint64_t *const numbers[] = { &p->usage_bytes, &p->usage_inodes, &p->seen_bytes,
 				      &p->seen_inodes };
 	char text[USAGE_MAX + 1], *at = text;
-	int fd = openat(p->dir_fd, USAGE_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int fd = openat(p->dir_fd, PRIVATE_USAGE_FILE,
+			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, USAGE_MAX);
 	size_t i = 0;
 
@@ -441,14 +442,14 @@ static void write_usage(struct run_private *p, const struct control_report *rep)
 	if (now.seen_inodes)
 		n += snprintf(text + n, sizeof(text) - (size_t)n, " %" PRIu64 " %" PRIu64,
 			      now.seen_bytes, now.seen_inodes);
-	fd = openat(p->dir_fd, USAGE_FILE, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
-		    0600);
+	fd = openat(p->dir_fd, PRIVATE_USAGE_FILE,
+		    O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return;
 	/* One write of fixed size: a reader sees the old text or the new. */
 	memset(text + n, '\n', sizeof(text) - (size_t)n);
 	if (pwrite(fd, text, sizeof(text), 0) != (ssize_t)sizeof(text))
-		(void)unlinkat(p->dir_fd, USAGE_FILE, 0);
+		(void)unlinkat(p->dir_fd, PRIVATE_USAGE_FILE, 0);
 	close(fd);
 }
 

@@ -8,6 +8,8 @@
 
 struct cordon_run;
 
+#define PRIVATE_USAGE_FILE "held" /* in the directory: what it holds, as far as is known */
+
 struct run_private {
 	int dir_fd; /* -1 = there is none */
 	struct plan_private plan;

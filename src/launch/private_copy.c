@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies a private directory (private.c) with everything that runs left in it.
+ * Copies a private directory (private.c) with everything that runs left in it, and exchanges two.
  *
  * tree_copy() goes through it, so nothing that a guest made there leads anywhere else. What a run
  * changes meanwhile is copied or not; for a copy of one moment the caller ends or stops the runs.
@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "launch/private.h"
+#include "sys/calls.h"
 #include "workspace/tree/tree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
@@ -84,5 +85,65 @@ int cordon_private_copy(const char *from, const char *to, uint64_t max_bytes, ui
 		close(to_fd);
 	if (from_fd >= 0)
 		close(from_fd);
+	return r;
+}
+
+static int exchange_part(int dir_fd, int other_fd, const char *dir, const char *part,
+			 struct cordon_error *err)
+{
+	int r = sys_exchange(dir_fd, other_fd, part);
+
+	if (r == 0)
+		return 0;
+	cordon_err(err, CORDON_E_SYSTEM, -r, "cannot exchange '%s/%s'", dir, part);
+	if (r == -EINVAL || r == -ENOSYS)
+		cordon_err_hint(err, "its filesystem cannot; take a directory on another one "
+				     "(XDG_STATE_HOME)");
+	return -CORDON_E_SYSTEM;
+}
+
+static int forget_sizes(int dir_fd, int other_fd, const char *dir, struct cordon_error *err)
+{
+	const int fds[] = { dir_fd, other_fd };
+
+	for (int i = 0; i < 2; i++) {
+		int r = sys_unlinkat(fds[i], PRIVATE_USAGE_FILE, 0);
+
+		if (r < 0 && r != -ENOENT)
+			return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot exchange '%s'", dir);
+	}
+	return 0;
+}
+
+static int exchange_both(int dir_fd, int other_fd, const char *dir, struct cordon_error *err)
+{
+	int r = exchange_part(dir_fd, other_fd, dir, "tmp", err);
+
+	if (r < 0)
+		return r;
+	r = exchange_part(dir_fd, other_fd, dir, "home", err);
+	if (r < 0)
+		(void)sys_exchange(dir_fd, other_fd, "tmp");
+	return r;
+}
+
+int cordon_private_exchange(const char *dir, const char *other, struct cordon_error *err)
+{
+	int dir_fd = -1, other_fd = -1, r;
+
+	if (!dir || !other)
+		return cordon_err(err, CORDON_E_USAGE, 0, "there is no directory to exchange");
+	r = private_open_dir(dir, &dir_fd, err);
+	if (r == 0)
+		r = private_open_dir(other, &other_fd, err);
+	/* What the library knows of their sizes; without, the next run looks. */
+	if (r == 0)
+		r = forget_sizes(dir_fd, other_fd, dir, err);
+	if (r == 0)
+		r = exchange_both(dir_fd, other_fd, dir, err);
+	if (other_fd >= 0)
+		close(other_fd);
+	if (dir_fd >= 0)
+		close(dir_fd);
 	return r;
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <linux/mount.h>
 #include <linux/openat2.h>
 #include <signal.h>
@@ -210,6 +211,11 @@ int sys_renameat2(int dir_fd, const char *from, const char *to, unsigned flags)
 {
 	/* Not the C library's: it is younger than what we build with in places. */
 	RET((int)syscall(SYS_renameat2, dir_fd, from, dir_fd, to, flags));
+}
+
+int sys_exchange(int dir_fd, int other_fd, const char *name)
+{
+	RET((int)syscall(SYS_renameat2, dir_fd, name, other_fd, name, RENAME_EXCHANGE));
 }
 
 int sys_unlinkat(int dir_fd, const char *path, int flags)

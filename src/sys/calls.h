@@ -40,6 +40,8 @@ int sys_mknodat(int dir_fd, const char *path, mode_t mode);
 int sys_mkdirat(int dir_fd, const char *path, mode_t mode);
 /* Directories' entries and files' attributes, as a commit changes them (workspace/). */
 int sys_renameat2(int dir_fd, const char *from, const char *to, unsigned flags); /* one directory */
+/* What has this name in two directories, each in the place of the other. */
+int sys_exchange(int dir_fd, int other_fd, const char *name);
 int sys_unlinkat(int dir_fd, const char *path, int flags);
 int sys_symlinkat(const char *target, int dir_fd, const char *path);
 int sys_fchmod(int fd, mode_t mode);

@@ -280,5 +280,8 @@ def file_states(paths: bytes, /) -> bytes: ...
 def private_copy(dir: str, to: str, max_bytes: int, max_files: int, /) -> None:
     """Copies a private directory into an empty one."""
 
+def private_exchange(dir: str, other: str, /) -> None:
+    """Exchanges what is in two private directories."""
+
 def private_remove(dir: _Word, /) -> None:
     """Removes a private directory and all that is in it."""

@@ -352,34 +352,12 @@ def copy_private(path: str, to: str, max_bytes: int, max_files: int) -> None:
         raise from_native(error) from None
 
 
-def _exchange(path: str, other: str, name: str) -> None:
-    mine, theirs = os.path.join(path, name), os.path.join(other, name)
-    aside = os.path.join(other, "." + secrets.token_hex(8))  # the library knows such names
-    os.rename(mine, aside)
-    try:
-        os.rename(theirs, mine)
-        try:
-            os.rename(aside, theirs)
-        except BaseException:
-            os.rename(mine, theirs)
-            raise
-    except BaseException:
-        os.rename(aside, mine)
-        raise
-
-
 def exchange_private(path: str, other: str) -> None:
     """Puts the ``tmp`` and ``home`` of another directory in the place of those here, which go there."""
-    _exchange(path, other, "tmp")
     try:
-        _exchange(path, other, "home")
-    except BaseException:
-        _exchange(path, other, "tmp")
-        raise
-    try:
-        os.unlink(os.path.join(path, "held"))  # the library's record of their size
-    except FileNotFoundError:
-        pass
+        _cordon.private_exchange(path, other)
+    except _cordon.Error as error:
+        raise from_native(error) from None
 
 
 def remove_private(path: str) -> None:

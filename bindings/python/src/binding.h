@@ -143,6 +143,7 @@ PyObject *module_workspace_gc(PyObject *module, PyObject *args, PyObject *kwargs
 PyObject *module_confine(PyObject *module, PyObject *args, PyObject *kwargs);
 PyObject *module_private_remove(PyObject *module, PyObject *args);
 PyObject *module_private_copy(PyObject *module, PyObject *args);
+PyObject *module_private_exchange(PyObject *module, PyObject *args);
 PyObject *module_file_states(PyObject *module, PyObject *paths);
 
 #endif

@@ -101,3 +101,28 @@ PyObject *module_private_copy(PyObject *module, PyObject *args)
 		return NULL;
 	Py_RETURN_NONE;
 }
+
+PyObject *module_private_exchange(PyObject *module, PyObject *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	PyObject *dir, *other, *dir_bytes = NULL, *other_bytes = NULL;
+	int r = -1;
+
+	if (!PyArg_ParseTuple(args, "O!O!:private_exchange", &PyUnicode_Type, &dir, &PyUnicode_Type,
+			      &other))
+		return NULL;
+	if (path_bytes(dir, "dir", &dir_bytes) == 0 &&
+	    path_bytes(other, "other", &other_bytes) == 0) {
+		Py_BEGIN_ALLOW_THREADS
+			r = cordon_private_exchange(PyBytes_AsString(dir_bytes),
+						    PyBytes_AsString(other_bytes), &err);
+		Py_END_ALLOW_THREADS
+		if (r < 0)
+			raise_error(module, &err);
+	}
+	Py_XDECREF(dir_bytes);
+	Py_XDECREF(other_bytes);
+	if (r < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}

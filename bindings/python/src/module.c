@@ -55,6 +55,8 @@ static PyMethodDef module_methods[] = {
 	  "confine(policy, cwd=None, home=None): shuts this process in for good." },
 	{ "private_copy", module_private_copy, METH_VARARGS,
 	  "private_copy(dir, to, max_bytes, max_files): copies a private directory." },
+	{ "private_exchange", module_private_exchange, METH_VARARGS,
+	  "private_exchange(dir, other): exchanges what is in two private directories." },
 	{ "private_remove", module_private_remove, METH_O,
 	  "private_remove(dir): removes a private directory and all that is in it." },
 	{ "file_states", module_file_states, METH_O,
