@@ -12,6 +12,7 @@
 #include "base/json_write.h"
 #include "explain.h"
 #include "out.h"
+#include "session_env.h"
 #include "session_shared.h"
 
 #define JOBS_MAX 256
@@ -152,10 +153,9 @@ int job_read_exec(const struct wire *w, size_t first, struct cordon_exec_options
 	o->orphans = strchr(text[3], WIRE_KILL_REST) ? CORDON_ORPHANS_KILL : CORDON_ORPHANS_KEEP;
 	o->files = strchr(text[3], WIRE_FILES) != NULL;
 	o->argv = text + 6 + n_env;
-	*ret_env = calloc(n_env + 1, sizeof(**ret_env));
+	*ret_env = session_env_with(text + 6, n_env);
 	if (!*ret_env)
 		return -1;
-	memcpy(*ret_env, text + 6, n_env * sizeof(**ret_env));
 	o->env = *ret_env;
 	return 0;
 }

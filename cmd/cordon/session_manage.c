@@ -187,6 +187,18 @@ int cmd_session_stop(const struct parsed *args)
 	return out_finish(&sb, 0);
 }
 
+int cmd_session_env(const struct parsed *args)
+{
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct wire reply = WIRE_INIT;
+
+	if (session_operands(args, 2, SIZE_MAX, &err) < 0 ||
+	    session_ask(args->rest[0], WIRE_ENV, (const char *const *)(args->rest + 1),
+			args->n_rest - 1, &reply, &err) < 0)
+		return session_fail(&err);
+	return 0;
+}
+
 static int simple(const struct parsed *args, uint32_t type)
 {
 	struct cordon_error err = CORDON_ERROR_INIT;

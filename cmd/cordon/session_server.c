@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/json_write.h"
 #include "session_clients.h"
+#include "session_env.h"
 #include "session_jobs.h"
 #include "session_shared.h"
 #include "session_wire.h"
@@ -128,6 +129,9 @@ static void handle(struct session_server *s, struct client *c)
 		break;
 	case WIRE_LOGS:
 		job_logs(s, c);
+		break;
+	case WIRE_ENV:
+		session_env_set(c);
 		break;
 	case WIRE_SIGNAL:
 	case WIRE_END:

@@ -37,9 +37,10 @@ enum wire_type {
 	WIRE_STARTED, /* number */
 	WIRE_ENDED,   /* exit status and why stdout, stderr were not written (errno, 0); receipt */
 	WIRE_DATA,    /* bytes */
-	/* A request. Last: the numbers of the others stay what they are. */
+	/* Requests. Last: the numbers of the others stay what they are. */
 	WIRE_JOIN, /* name of an interpreter, and as WIRE_EXEC what starts it if there is none;
 		      stdout, stderr and the channel that it shall seem to have */
+	WIRE_ENV,  /* NAME=VALUE, for each command from now on */
 	WIRE_MAX
 };
 

@@ -77,6 +77,7 @@ int cmd_session_get(const struct parsed *args);
 int cmd_session_ls(const struct parsed *args);
 int cmd_session_logs(const struct parsed *args);
 int cmd_session_ps(const struct parsed *args);
+int cmd_session_env(const struct parsed *args);
 int cmd_session_pause(const struct parsed *args);
 int cmd_session_resume(const struct parsed *args);
 int cmd_session_kill(const struct parsed *args);

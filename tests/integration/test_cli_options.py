@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORKSPACE_VERBS = [f"workspace {word}" for word in ("list", "status", "diff", "commit", "discard", "export", "gc")]
 SESSION_VERBS = [
     f"session {word}"
-    for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop")
+    for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "env", "pause", "resume", "kill", "stop")
 ]
 VERBS = ["run", "check", "why", "explain", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
          "microvm setup", "microvm status", "microvm gc", "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
@@ -582,7 +582,7 @@ def test_bash_completion_offers_sessions(me):
     name = f"c{me.uid}-{me.work.parent.name}"[:48]
     assert cli(me, "session", "start", "--name", name).returncode == 0
     try:
-        for verb in ("exec", "put", "get", "ls", "logs", "ps", "pause", "resume", "kill", "stop"):
+        for verb in ("exec", "put", "get", "ls", "logs", "ps", "env", "pause", "resume", "kill", "stop"):
             assert complete(me, "session", verb, name[:-1]) == [name], verb
         assert "sh" in complete(me, "session", "exec", name, "s")
         assert "sh" in complete(me, "session", "exec", "-d", name, "--", "s")

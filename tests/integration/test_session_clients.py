@@ -74,3 +74,56 @@ def test_no_file_is_a_channel(session):
         done = s.me.outside(["sh", "-c", f'exec {opened}; exec "$0" "$@"', s.me.cordon, "session", "exec", "--channel", "5", s.name, "--",
                              "cat", "/proc/self/fd/3"])  # fmt: skip
         assert done.returncode == 125 and b"canary" not in done.stdout and b"socket" in done.stderr, done
+
+
+def test_variables_for_later_commands(session):
+    """`session env`: for all commands that come; what is no variable, or too much, changes nothing."""
+    s = session("--env", "A=start")
+    call = lambda *words: s.me.outside([s.me.cordon, "session", "env", s.name, *words])  # noqa: E731
+    assert call("A=later", "B=1=2", "C=").returncode == 0
+    assert s.sh('echo "$A $B [$C]"').stdout == b"later 1=2 []\n"
+    own = s.me.outside([s.me.cordon, "session", "exec", "-e", "A=own", s.name, "--", "sh", "-c", 'echo "$A $B"'])
+    assert own.stdout == b"own 1=2\n"
+    assert call("B=3").returncode == 0 and s.sh('echo "$A $B"').stdout == b"later 3\n"
+    for words in ("novalue",), ("=x",), ("D=1", ""), ("D=" + "x" * 100_000, "E=" + "x" * 100_000, "F=" + "x" * 100_000), tuple(f"V{n}=1" for n in range(62)):
+        done = call(*words)
+        assert done.returncode == 125 and "NAME=VALUE is needed" in one_line(done), words
+    assert s.sh('echo "$A $B [$D]"').stdout == b"later 3 []\n"
+
+
+def test_joining_needs_a_channel_and_pipes(session):
+    s = session()
+    for words in (["--interpreter", "x"], ["--interpreter", "x", "--channel", "5", "-d"], ["--interpreter", "X Y", "--channel", "5"]):
+        line = f'exec 5<>/dev/null; "$0" session exec {" ".join(repr(w) for w in words)} {s.name} -- true 2>&1 | cat'
+        done = s.me.outside(["sh", "-c", line, s.me.cordon])
+        assert b"cordon: " in done.stdout and s.status()["commands"] == [], (words, done)
+
+
+def test_requests_to_join_that_are_not_to_be_understood(session, me):
+    """Names, numbers of strings and descriptors: each is refused, nothing starts, nothing stays open."""
+    s = session()
+    sock, key = str(place(me) / f"{s.name}.sock"), (place(me) / f"{s.name}.key").read_text()
+    program = (
+        "import os, socket, struct, sys\n"
+        "a, b = socket.socketpair(); r, w = os.pipe(); null = os.open('/dev/null', os.O_RDWR)\n"
+        "def ask(words, *fds):\n"
+        "    text = b''.join(word.encode() + b'\\0' for word in [sys.argv[2], *words])\n"
+        "    c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); c.settimeout(20)\n"
+        "    socket.send_fds(c, [struct.pack('IIII', 0x31535343, 15, len(text), len(words) + 1) + text], fds)\n"
+        "    head = c.recv(16)\n"
+        "    return struct.unpack('IIII', head)[1] if len(head) == 16 else 0\n"
+        "rest = ['', '0', '0', 'cr', 'npp', '0', 'sleep', '60']\n"
+        "bad = [([], []), (['x'], []), (['x', *rest], [w, w]), (['x', *rest], [w, w, null]), (['x', *rest], [w, null, b.fileno()]),\n"
+        "       (['', *rest], [w, w, b.fileno()]), (['../x', *rest], [w, w, b.fileno()]), (['x' * 33, *rest], [w, w, b.fileno()]),\n"
+        "       (['x', *rest[:6]], [w, w, b.fileno()])]\n"
+        "for _ in range(20):\n"
+        "    print(sorted({ask(words, *fds) for words, fds in bad}))\n"
+    )
+    count = lambda: len(os.listdir(f"/proc/{s.status()['pid']}/fd"))  # noqa: E731
+    s.sh("true")
+    before = count()
+    done = me.outside(["python3", "-c", program, sock, key], timeout=120)
+    assert done.returncode == 0 and len(set(done.stdout.splitlines())) == 1, done
+    assert b"12" not in done.stdout, "one was started"
+    assert s.sh("echo alive").stdout == b"alive\n" and s.status()["commands"] == []
+    assert until(lambda: count() <= before + 1)

@@ -292,6 +292,66 @@ def test_interpreters_of_an_async_session_find_them(index):
     asyncio.run(main())
 
 
+@LEVELS
+def test_a_detached_session_and_whoever_joins_it(index, level):
+    """Commands and interpreters of all clients, those that run and those that come."""
+    session = pycordon.DetachedSession.create(isolation=level, limits_memory="1G", env={"PYTHONPATH": "/mine"}, idle="5m")
+    try:
+        for code, language in (("x = 1", "python"), ("x=1", "bash"), ("var x = 1", "js")):
+            assert session.execute(code, language).ok
+        other, path = pycordon.DetachedSession.attach(session.name), session.exec("echo $PATH").stdout.strip()
+        private = session.interpreter()
+        assert private.execute("1").ok
+        session.install("one")
+        other.install("two", "npm:is-number")
+        assert session.exec(["python3", "-c", NAMES]).stdout == "two\n"
+        assert other.exec("one-tool; two-tool; number-tool").stdout == "one runs\ntwo runs\nnumber runs\n"
+        found = dict(line.split("=", 1) for line in other.exec("env").stdout.splitlines())
+        assert found["PATH"].endswith(f":{path}") and found["PATH"].startswith(f"{found['HOME']}/{COPIES}/pip-")
+        assert found["PYTHONPATH"].endswith(":/mine") and found["PYTHONPATH"].count(COPIES) == 2
+        assert session.exec("echo $PYTHONPATH", env={"PYTHONPATH": "/own"}).stdout == "/own\n"
+        assert private.execute("import one_mod").ok
+        for one in (session, other):
+            assert one.execute(NAMES + "; print(x)").stdout == "two\n1\n"
+            assert one.execute("one-tool; two-tool; echo $x", "bash").stdout == "one runs\ntwo runs\n1\n"
+            assert one.execute("require('is-number') + ' ' + x", "js").text == "'is-number 1.0.0 1'"
+            assert one.interpreter().execute(NAMES).stdout == "two\n"
+        session.close_interpreter()
+        assert session.execute(NAMES).stdout == "two\n"
+        with pytest.raises(pycordon.CordonError):
+            session.install("no-such-package")
+        assert other.exec("one-tool").stdout == "one runs\n"
+    finally:
+        pycordon.DetachedSession.attach(session.name).stop()
+
+
+def test_a_detached_session_with_the_hosts_home(index, place, monkeypatch):
+    """Nothing is installed there, even if who asks does not know what the session was made with."""
+    home = place / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    session = pycordon.DetachedSession.create(fs_write=[str(home)], env={"HOME": str(home)}, idle="5m")
+    try:
+        with pytest.raises(pycordon.StateError, match="host's"):
+            pycordon.DetachedSession.attach(session.name).install("one")
+        assert list(home.rglob(COPIES)) == []
+    finally:
+        session.stop()
+
+
+def test_an_async_detached_session(index):
+    async def main():
+        session = await pycordon.AsyncDetachedSession.create(idle="5m", limits_memory="1G")
+        try:
+            await session.execute("x = 1")
+            await session.install("one", "two")
+            assert (await session.execute("import one_mod, two_mod; x")).text == "1"
+        finally:
+            await session.stop()
+
+    asyncio.run(main())
+
+
 def test_a_session_with_packages_and_a_list_of_commands(index):
     with pycordon.Session(packages=["one"], allowed_commands=["python3"], isolation="namespaces") as session:
         session.install("two")

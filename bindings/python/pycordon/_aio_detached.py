@@ -12,9 +12,9 @@ from typing import (
 )  # fmt: skip
 
 from . import _detached
-from ._aio_files import AsyncFiles
+from ._aio_files import AsyncFiles, copy_layers, remove_layers
 from ._aio_interpreter import AsyncInterpreter
-from ._aio_wait import in_thread
+from ._aio_wait import in_thread, installed
 from ._code import Content
 from ._detached import Creation, Done, Order
 from ._detached_inside import InDetached, Place, answered, files_order
@@ -195,7 +195,7 @@ class AsyncDetachedSession(DetachedFront):
         return await _perform(_detached.list_order())
 
     def _set_up(self) -> None:
-        place = Place(self._name, self._policy, perform_here)
+        place = self._place = Place(self._name, self._policy, perform_here)
         place.watch(self._open)
         self._interpreters: Interpreters[AsyncInterpreter] = Interpreters(
             cast(Any, place), AsyncInterpreter, lambda env: InDetached(place, env), lambda name: InDetached(place, None, name)
@@ -308,6 +308,27 @@ class AsyncDetachedSession(DetachedFront):
         number = _detached.number_of(find_kind(language).name, await self._status())
         if number is not None:
             await self.kill(number)
+
+    async def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all commands from now on; see DetachedSession.install(). A cancelled task stops the
+        installer."""
+        place = self._place
+        home = place.home_of(await _perform(place.ask_home()))
+        found = await installed(lambda line: place.find_packages(packages, build_packages, line))
+        running = [self._interpreters.kept(name) for name in _detached.interpreters_of(await self._status())]
+        for one in running:
+            await one.start()  # what they are told is what comes later
+        copies = place.found.missing(found, home)
+        await copy_layers(self.files, copies)
+        try:
+            values = await _perform(place.ask_values(found, copies))
+            await _perform(place.set_values(found, copies, values))
+        except BaseException:
+            await remove_layers(self.files, copies)
+            raise
+        place.use_packages(found, copies, values)
+        for one in running:
+            await one.start()
 
     async def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

@@ -32,6 +32,7 @@ from ._fileops import TYPES, FileInfo, StrPath, memory_file
 from ._flags import absolute_paths
 from ._front import Front
 from ._hints import in_session
+from ._interpreters import languages
 from ._job import RunArguments, argv_of
 from ._native import command, current_directory, launcher
 from ._policy import Config, Policy, from_document, nest, stated
@@ -390,6 +391,12 @@ def kill_order(name: str, number: int, signal: int) -> Order[None]:
     return Order(["session", "kill", "--", name, _number(number), text], _check)
 
 
+def interpreters_of(status: Mapping[str, Any]) -> List[str]:
+    """The languages of the session's own interpreters that run."""
+    names = (one.get("interpreter") for one in status["commands"] if one["running"])
+    return [name for name in names if name in languages()]
+
+
 def number_of(interpreter: str, status: Mapping[str, Any]) -> Optional[int]:
     """The session's own interpreter of this name, as a command; None: there is none."""
     found = (one for one in status["commands"] if one["running"] and one.get("interpreter") == interpreter)
@@ -458,6 +465,11 @@ def usage_of(status: Mapping[str, Any]) -> Dict[str, Any]:
 def simple_order(verb: str, name: str) -> Order[None]:
     """pause or resume."""
     return Order(["session", verb, "--", name], _check)
+
+
+def env_order(name: str, variables: Mapping[str, str]) -> Order[None]:
+    """Variables for all commands from now on."""
+    return Order(["session", "env", "--", name, *(f"{key}={value}" for key, value in variables.items())], _check)
 
 
 def stop_order(name: str) -> Order[Dict[str, Any]]:

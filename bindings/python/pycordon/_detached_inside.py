@@ -11,6 +11,7 @@ signal to it, and its end is the interpreter's.
 from __future__ import annotations
 
 import os
+import re
 import signal as signals
 import socket
 import subprocess
@@ -20,12 +21,16 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Mapping, Optional, 
 
 from . import _arguments, _detached
 from ._detached import Done, Order
-from ._errors import SetupError, UnsupportedError
+from ._errors import SetupError, StateError, UnsupportedError
 from ._fileops import parse_answers_of
 from ._front import Front
 from ._job import Job, RunArguments, argv_of
+from ._native import current_directory
+from ._packages import COPIES, Found, Packages, before, install_more
 from ._policy import Policy
 from ._session_core import result_of
+from ._session_state import Update
+from ._view import host_home
 
 if TYPE_CHECKING:
     from ._engine import Engine
@@ -33,9 +38,15 @@ if TYPE_CHECKING:
     from ._result import Result
 
 T = TypeVar("T")
+_SAY_MODULES = 'printf %s "$PYTHONPATH"'
+#: At level landlock the private home is one of the host's directories.
+_SCRATCH = re.compile(r".*/cordon-[0-9a-f]{16}/home\Z")
 _END_SECONDS = 5.0  # for a process that was killed to be gone
-#: In the names of directories with packages (docs/packages.md).
-_LAYERS = "/cordon/packages/"
+#: In the names of directories with packages (docs/packages.md), and of copies of them.
+_LAYERS = ("/cordon/packages/", f"/{COPIES}/")
+#: What install() asks: the home inside, what that is, and variables.
+_SAY_PLACE = 'printf "%s\\n" "$HOME"; stat -L -c %d:%i "$HOME"'
+_SAY_VALUES = 'for name; do eval "printf \'%s\\\\0\' \\"\\$$name\\""; done'
 
 
 def files_order(name: str, op: "Op[Any]", fd: int) -> Order[None]:
@@ -66,7 +77,9 @@ class Place:
         self.policy = policy
         self._check: Callable[[], object] = lambda: None
         self._perform = perform
-        self._modules: Optional[List[str]] = None
+        self.found = Found(None)
+        #: Packages that came later: what interpreters that run have to be told.
+        self.updates: List[Update] = []
 
     def watch(self, check: Callable[[], object]) -> None:
         """``check`` raises once the session's object is closed."""
@@ -84,15 +97,70 @@ class Place:
 
     def modules(self) -> List[str]:
         """Directories with Python's modules of packages. The session's environment has them."""
-        if self._modules is None:
-            args = RunArguments(["/bin/sh", "-c", 'printf %s "$PYTHONPATH"'], timeout=60)
-            said = cast("Result", self._perform(_detached.exec_order(self.name, args, self.policy)))
-            self._modules = [path for path in said.stdout.split(":") if _LAYERS in path]
-        return self._modules
+        said = cast("Result", self._perform(_detached.exec_order(self.name, _shell(_SAY_MODULES), self.policy)))
+        return _layers_in(said.stdout)
+
+    # --- packages for a session that goes on. Each of these is an order, or what its result means.
+
+    def ask_home(self) -> Order["Result"]:
+        """Where home_of() finds the directory for copies."""
+        self.check_open()
+        return _detached.exec_order(self.name, _shell(_SAY_PLACE), self.policy)
+
+    @staticmethod
+    def home_of(said: "Result") -> str:
+        """The home directory inside. What commands say is only used inside; what is the host's is left alone."""
+        home, _, identity = said.stdout.rstrip("\n").rpartition("\n")
+        if not said.ok or not home.startswith("/"):
+            raise StateError("the session's home directory cannot be found", hint=said.explain() or None)
+        with suppress(OSError):
+            known = os.stat(home)
+            if identity == f"{known.st_dev}:{known.st_ino}" and not _SCRATCH.match(home):
+                raise host_home(home)
+        return home
+
+    def find_packages(
+        self, packages: Tuple[object, ...], may_build: bool, line: Optional[Callable[[str], object]] = None
+    ) -> Packages:
+        """Finds or installs packages; the session does not see them yet."""
+        self.check_open()
+        return install_more(packages, self.policy or Policy(), may_build, line, current_directory())
+
+    def ask_values(self, packages: Packages, copies: Mapping[str, str]) -> Order["Result"]:
+        """Values of the variables that the packages change."""
+        names = self.found.variables(packages, copies)
+        return _detached.exec_order(self.name, _shell(_SAY_VALUES, *names), self.policy)
+
+    def _values(self, packages: Packages, copies: Mapping[str, str], said: "Result") -> Dict[str, str]:
+        """What ask_values() was told."""
+        names, values = list(self.found.variables(packages, copies)), said.stdout.split("\0")
+        if not said.ok or len(values) != len(names) + 1:
+            raise StateError("the session's variables cannot be found", hint=said.explain() or None)
+        return dict(zip(names, values))
+
+    def set_values(self, packages: Packages, copies: Mapping[str, str], said: "Result") -> Order[None]:
+        """The packages come before what is there."""
+        made, old = self.found.variables(packages, copies), self._values(packages, copies, said)
+        return _detached.env_order(self.name, {name: before(value, old[name] or None) for name, value in made.items()})
+
+    def use_packages(self, packages: Packages, copies: Mapping[str, str], said: "Result") -> None:
+        """They are there."""
+        older = _layers_in(self._values(packages, copies, said).get("PYTHONPATH", ""))
+        update = (self.found.variables(packages, copies), older)
+        self.found.add(packages, copies)
+        self.updates = [*self.updates, update]
 
     def check_there(self) -> None:
         """ClosedError if the session is over."""
         self._perform(_detached.status_order(self.name))
+
+
+def _layers_in(value: str) -> List[str]:
+    return [path for path in value.split(":") if any(part in path for part in _LAYERS)]
+
+
+def _shell(script: str, *words: str) -> RunArguments:
+    return RunArguments(["/bin/sh", "-c", script, "sh", *words], timeout=60)
 
 
 class _Run:
@@ -218,8 +286,8 @@ class InDetached(Front):
     def _python(self) -> str:
         return "python3"
 
-    def _updates(self) -> "Tuple[()]":
-        return ()
+    def _updates(self) -> List[Update]:
+        return self._place.updates
 
     def _check_there(self) -> None:
         self._place.check_there()

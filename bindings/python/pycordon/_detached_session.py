@@ -18,7 +18,7 @@ from ._detached_inside import InDetached, Place, answered, files_order
 from ._errors import ClosedError, CordonError, StateError
 from ._execution import Execution
 from ._fileops import FileInfo, memory_file
-from ._files import Files
+from ._files import Files, copy_layers, remove_layers
 from ._in_session import Interpreters
 from ._interpreters import find_kind
 from ._interpreter import MAX_OUTPUT, Interpreter
@@ -218,7 +218,7 @@ class DetachedSession(DetachedFront):
         return _perform(_detached.list_order())
 
     def _set_up(self) -> None:
-        place = Place(self._name, self._policy, _perform)
+        place = self._place = Place(self._name, self._policy, _perform)
         place.watch(self._open)
         self._interpreters: Interpreters[Interpreter] = Interpreters(
             cast(Any, place), Interpreter, lambda env: InDetached(place, env), lambda name: InDetached(place, None, name)
@@ -336,6 +336,28 @@ class DetachedSession(DetachedFront):
         number = _detached.number_of(find_kind(language).name, self._status())
         if number is not None:
             self.kill(number)
+
+    def install(self, *packages: str, build_packages: bool = False) -> None:
+        """Installs packages for all commands from now on, whoever starts them, and for code of its
+        interpreters, but for an interpreter() of another object; see Session.install(). Two installations at
+        the same time: the later one counts."""
+        place = self._place
+        home = place.home_of(_perform(place.ask_home()))
+        found = place.find_packages(packages, build_packages)
+        running = [self._interpreters.kept(name) for name in _detached.interpreters_of(self._status())]
+        for one in running:
+            one.start()  # what they are told is what comes later
+        copies = place.found.missing(found, home)
+        copy_layers(self.files, copies)
+        try:
+            values = _perform(place.ask_values(found, copies))
+            _perform(place.set_values(found, copies, values))
+        except BaseException:
+            remove_layers(self.files, copies)
+            raise
+        place.use_packages(found, copies, values)
+        for one in running:
+            one.start()
 
     def put(self, host_path: StrPath, path: StrPath) -> None:
         """Copies a file of the host into the session."""

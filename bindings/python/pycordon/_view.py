@@ -62,11 +62,16 @@ class View:
 def own_home(home: str, view: View) -> str:
     """The home directory inside, if it is not one of the host that was granted."""
     if inside(home, view.shown) if view.level != "landlock" else home == caller_home():
-        raise StateError(
-            f"the home directory inside is the host's ('{home}'), where nothing is installed",
-            hint="grant less than the home directory, or give packages= when it is made",
-        )
+        raise host_home(home)
     return home
+
+
+def host_home(home: str) -> StateError:
+    """The exception if it is."""
+    return StateError(
+        f"the home directory inside is the host's ('{home}'), where nothing is installed",
+        hint="grant less than the home directory, or give packages= when it is made",
+    )
 
 
 class Viewer:
