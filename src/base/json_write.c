@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/json_read.h"
 #include "base/utf8.h"
 
 void json_writer_init(struct json_writer *w, struct strbuf *out, int pretty)
@@ -202,4 +203,29 @@ void json_null(struct json_writer *w, const char *key)
 {
 	begin(w, key);
 	strbuf_puts(w->out, "null");
+}
+
+void json_copy(struct json_writer *w, const char *key, const struct json_value *v)
+{
+	const struct json_value *child;
+
+	if (v->type == JSON_OBJECT) {
+		json_open_object(w, key);
+		for (child = v->first; child; child = child->next)
+			json_copy(w, child->key, child);
+		json_close_object(w);
+	} else if (v->type == JSON_ARRAY) {
+		json_open_array(w, key);
+		for (child = v->first; child; child = child->next)
+			json_copy(w, NULL, child);
+		json_close_array(w);
+	} else if (v->type == JSON_STRING) {
+		json_string(w, key, v->text);
+	} else if (v->type == JSON_INTEGER || v->type == JSON_NUMBER) {
+		json_raw(w, key, v->text);
+	} else if (v->type == JSON_NULL) {
+		json_null(w, key);
+	} else {
+		json_bool(w, key, v->type == JSON_TRUE);
+	}
 }

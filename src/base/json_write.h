@@ -15,6 +15,8 @@
 
 #define JSON_DEPTH_MAX 16
 
+struct json_value;
+
 struct json_writer {
 	struct strbuf *out;
 	int depth;
@@ -36,5 +38,7 @@ void json_raw(struct json_writer *w, const char *key, const char *number); /* as
 void json_ms(struct json_writer *w, const char *key, double value);	   /* three decimals */
 void json_bool(struct json_writer *w, const char *key, int value);
 void json_null(struct json_writer *w, const char *key);
+/* What was read (base/json_read.h). */
+void json_copy(struct json_writer *w, const char *key, const struct json_value *value);
 
 #endif

@@ -27,37 +27,12 @@
 #define MEMORY_BYTES ((int64_t)1 << 30)
 #define OUTPUT "64K" /* what a model reads costs */
 
-static void write_value(struct json_writer *w, const char *key, const struct json_value *v)
-{
-	const struct json_value *child;
-
-	if (v->type == JSON_OBJECT) {
-		json_open_object(w, key);
-		for (child = v->first; child; child = child->next)
-			write_value(w, child->key, child);
-		json_close_object(w);
-	} else if (v->type == JSON_ARRAY) {
-		json_open_array(w, key);
-		for (child = v->first; child; child = child->next)
-			write_value(w, NULL, child);
-		json_close_array(w);
-	} else if (v->type == JSON_STRING) {
-		json_string(w, key, v->text);
-	} else if (v->type == JSON_INTEGER || v->type == JSON_NUMBER) {
-		json_raw(w, key, v->text);
-	} else if (v->type == JSON_NULL) {
-		json_null(w, key);
-	} else {
-		json_bool(w, key, v->type == JSON_TRUE);
-	}
-}
-
 static void write_group(struct json_writer *w, const struct json_value *group)
 {
 	json_open_object(w, group->key);
 	for (const struct json_value *v = group->first; v; v = v->next)
 		if (strcmp(group->key, "limits") != 0 || strcmp(v->key, "wall") != 0)
-			write_value(w, v->key, v);
+			json_copy(w, v->key, v);
 	json_close_object(w);
 }
 
@@ -79,7 +54,7 @@ static int write_anew(struct server *s, struct strbuf *sb, struct cordon_error *
 			if (v->type == JSON_OBJECT)
 				write_group(&w, v);
 			else
-				write_value(&w, v->key, v);
+				json_copy(&w, v->key, v);
 		}
 		json_close_object(&w);
 		if (sb->failed)
