@@ -30,6 +30,7 @@
 #include "packages.h"
 #include "pool_place.h"
 #include "receipt.h"
+#include "runs.h"
 #include "signals.h"
 #include "streams.h"
 #include "terminal.h"
@@ -56,7 +57,8 @@ struct session {
 	size_t n_notes;	  /* known at the start */
 	int has_pool;	  /* there is one, and we asked it */
 	int has_terminal; /* the command has one of its own, and ours is raw */
-	struct vm vm;	  /* level microvm */
+	struct listing listing;
+	struct vm vm; /* level microvm */
 };
 
 /* Reachable until the end, so that leak checkers report nothing. */
@@ -65,6 +67,19 @@ static struct session session;
 static int is_quiet(const struct session *s)
 {
 	return parsed_has(s->args, OPT_QUIET);
+}
+
+/* Leaves the list; who waits for the run gets its status and receipt. */
+static void leave_list(struct session *s, int status, const struct cordon_result *result)
+{
+	char *receipt = NULL;
+
+	if (s->listing.entry.fd < 0)
+		return;
+	if (cordon_result_to_json(result, 0, &receipt, NULL) < 0)
+		receipt = NULL;
+	run_entry_end(&s->listing.entry, status, receipt);
+	cordon_free(receipt);
 }
 
 /* Prints the account and writes the receipt, as far as they were asked for. 0 or an exit status. */
@@ -223,6 +238,21 @@ static int wait_for_event(struct pollfd *fds, nfds_t n, int timeout, int *is_las
 	return poll(fds, n, timeout < 0 ? timeout : timeout - LASTING_MS);
 }
 
+/* Once a run has lasted, others may find it. That it is not is no reason to end it. */
+static void list_run(struct session *s)
+{
+	int r = listing_make(&s->listing, s->args, s->policy, s->run);
+
+	if (r < 0 && parsed_has(s->args, OPT_VERBOSE))
+		say_line("'cordon ps' will not list this run: %s", strerror(-r));
+	give_back_stack();
+}
+
+static int sooner(int a, int b)
+{
+	return a < 0 || (b >= 0 && b < a) ? b : a;
+}
+
 static int wait_for_end(struct session *s, struct cordon_error *err)
 {
 	struct pollfd fds[8] = {
@@ -242,6 +272,9 @@ static int wait_for_end(struct session *s, struct cordon_error *err)
 		vm_poll(&s->vm, s->run, fds + 6);
 		if (s->has_terminal)
 			terminal_follow(s->run);
+		if (listing_left_ms(&s->listing) == 0)
+			list_run(s);
+		timeout = sooner(timeout, listing_left_ms(&s->listing));
 		if (wait_for_event(fds, ARRAY_SIZE(fds), timeout, &is_lasting) < 0) {
 			if (errno == EINTR)
 				continue;
@@ -332,7 +365,9 @@ static int conclude(struct session *s, const struct cordon_result *run_result)
 		copy.workspace = &workspace;
 	}
 	r = deliver(&s->receipt, parsed_has(s->args, OPT_JSON), result);
-	return r ? r : status;
+	status = r ? r : status;
+	leave_list(s, status, result);
+	return status;
 }
 
 /* Only we remove a control group, and only after init has left it. A failed run does not say
@@ -455,6 +490,9 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 		return fail(s, err);
 	s->signals.vm = &s->vm;
 	workspace_watch_copy(args, &s->signals, &options);
+	/* Before the plan, which hides it. */
+	run_entry_prepare();
+	listing_start(&s->listing);
 	if (start_run(s, &options, err) < 0) {
 		terminal_leave();
 		if (err->code == CORDON_E_NOT_FOUND)
@@ -492,6 +530,7 @@ int cmd_run(const struct parsed *args)
 	terminal_leave();
 	if (r < 0) {
 		status = fail(s, &err);
+		run_entry_end(&s->listing.entry, status, NULL);
 		cordon_run_free(TAKE_PTR(s->run));
 		cordon_launcher_free(TAKE_PTR(s->launcher));
 		return status;

@@ -41,8 +41,10 @@
 #define SESSION_LISTS                                                                              \
 	(START | EXEC | VERB_BIT(VERB_SESSION_LS) | VERB_BIT(VERB_SESSION_PS) |                    \
 	 VERB_BIT(VERB_SESSION_STOP) | VERB_BIT(VERB_PS))
+#define KILL VERB_BIT(VERB_KILL)
+#define RUN_LISTS (VERB_BIT(VERB_INSPECT) | KILL | VERB_BIT(VERB_LOGS) | VERB_BIT(VERB_WAIT))
 #define LISTS                                                                                      \
-	(SESSION_LISTS | RUN | SHOW | WHY | NEW | VERB_BIT(VERB_CHECK) |                           \
+	(SESSION_LISTS | RUN_LISTS | RUN | SHOW | WHY | NEW | VERB_BIT(VERB_CHECK) |               \
 	 VERB_BIT(VERB_POLICY_VALIDATE) | WS_LISTS | CACHE | MICROVM | SANDBOX |                   \
 	 VERB_BIT(VERB_POOL_STATUS))
 #define ALL UINT64_MAX
@@ -225,6 +227,11 @@ const struct option option_table[OPT_MAX] = {
 		"let the command go on if this process is killed" },
 	[OPT_KILL_REST] = { "kill-rest", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
 		"end what the command leaves behind" },
+	[OPT_SIGNAL] = { "signal", 's', GROUP_RESULT, COMPLETE_WORDS, KILL, "SIGNAL", NULL,
+		"TERM INT HUP QUIT USR1 USR2 TSTP CONT",
+		"send this one (default TERM)" },
+	[OPT_NOW] = { "now", 0, GROUP_RESULT, COMPLETE_NONE, KILL, NULL, NULL, NULL,
+		"end it at once, without a grace" },
 	[OPT_SERVE_FILES] = { "serve-files", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, NULL, NULL, NULL,
 		"no command: answer requests about files" },
 	[OPT_CHANNEL] = { "channel", 0, GROUP_RESULT, COMPLETE_NONE, EXEC, "FD", NULL, NULL,

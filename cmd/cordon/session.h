@@ -28,6 +28,11 @@ int session_ask(const char *name, uint32_t type, const char *const *strings, siz
 		struct wire *ret, struct cordon_error *err);
 /* Exactly @min to @max operands, or an error that names the verb's operands. */
 int session_operands(const struct parsed *args, size_t min, size_t max, struct cordon_error *err);
+/* "1h5m": how long something has lasted. */
+const char *human_time(int64_t ms, char ret[16]);
+/* On a terminal without control sequences, as the output of a run; may come in parts. 0 or an exit
+ * status. */
+int print_output(const char *data, size_t len);
 /* Says what went wrong; returns the exit status. */
 int session_fail(const struct cordon_error *err);
 

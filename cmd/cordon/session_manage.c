@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <unistd.h>
 
 #include "base/err.h"
@@ -14,14 +13,15 @@
 #include "base/termclean.h"
 #include "base/units.h"
 #include "out.h"
+#include "runs.h"
 #include "session.h"
+#include "signals.h"
 #include "verbs.h"
 #include "workspace.h"
 
 #define CLEAN_CHUNK 4096
 
-/* "1h 5m": how long something has lasted. */
-static const char *human_time(int64_t ms, char ret[HUMAN_MAX])
+const char *human_time(int64_t ms, char ret[HUMAN_MAX])
 {
 	int s = ms > 0 && ms / 1000 < 1000000000 ? (int)(ms / 1000) : 0;
 
@@ -120,6 +120,7 @@ int cmd_ps(const struct parsed *args)
 		json_open_array(&l.w, NULL);
 	if (session_each(list_one, &l, &err) < 0)
 		return session_fail(&err);
+	runs_list(l.is_json ? &l.w : NULL, &l.sb);
 	if (l.is_json) {
 		json_close_array(&l.w);
 		strbuf_putc(&l.sb, '\n');
@@ -220,31 +221,6 @@ int cmd_session_resume(const struct parsed *args)
 	return simple(args, WIRE_RESUME);
 }
 
-/* "TERM", "SIGTERM" or "15"; NULL if it is none of these. */
-static const char *signal_number(const char *name, char ret[8])
-{
-	static const struct {
-		const char *name;
-		int number;
-	} signals[] = { { "HUP", SIGHUP },   { "INT", SIGINT },	  { "QUIT", SIGQUIT },
-			{ "KILL", SIGKILL }, { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 },
-			{ "TERM", SIGTERM }, { "STOP", SIGSTOP }, { "CONT", SIGCONT } };
-	int64_t value;
-
-	if (units_parse_count(name, &value, NULL) == 0 && value >= 1 && value <= 64) {
-		snprintf(ret, 8, "%d", (int)value);
-		return ret;
-	}
-	if (!strncasecmp(name, "SIG", 3))
-		name += 3;
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (!strcasecmp(signals[i].name, name)) {
-			snprintf(ret, 8, "%d", signals[i].number);
-			return ret;
-		}
-	return NULL;
-}
-
 static int check_number(const struct parsed *args, struct cordon_error *err)
 {
 	int64_t value;
@@ -262,12 +238,16 @@ int cmd_session_kill(const struct parsed *args)
 	struct wire reply = WIRE_INIT;
 	const char *strings[2];
 	char text[8];
+	int number = SIGKILL;
 
 	if (session_operands(args, 2, 3, &err) < 0 || check_number(args, &err) < 0)
 		return session_fail(&err);
 	strings[0] = args->rest[1];
-	strings[1] = args->n_rest == 3 ? signal_number(args->rest[2], text) : "9";
-	if (!strings[1]) {
+	if (args->n_rest == 3)
+		number = signal_number(args->rest[2]);
+	snprintf(text, sizeof(text), "%d", number);
+	strings[1] = text;
+	if (!number) {
 		cordon_err(&err, CORDON_E_USAGE, 0, "there is no signal '%s'", args->rest[2]);
 		cordon_err_hint(&err, "a number, or a name such as TERM");
 		return session_fail(&err);
@@ -291,11 +271,10 @@ static int print_part(const char *data, size_t len)
 	return STATUS_FAILED;
 }
 
-/* On a terminal without control sequences, as the output of a run. */
-static int print_output(const char *data, size_t len)
+int print_output(const char *data, size_t len)
 {
 	static char clean_text[TERMCLEAN_OUT_SIZE(CLEAN_CHUNK)];
-	struct termclean clean = { 0 };
+	static struct termclean clean;
 
 	if (!isatty(STDOUT_FILENO))
 		return print_part(data, len);

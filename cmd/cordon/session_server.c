@@ -47,6 +47,7 @@ static void do_status(struct session_server *s, struct client *c)
 	}
 	json_writer_init(&w, &sb, 0);
 	json_open_object(&w, NULL);
+	json_string(&w, "type", "session");
 	json_string(&w, "name", s->place.name);
 	json_int(&w, "pid", getpid());
 	json_bool(&w, "paused", usage.is_paused);

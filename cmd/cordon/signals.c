@@ -4,12 +4,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/macros.h"
+#include "base/units.h"
 #include "microvm/microvm.h"
 #include "terminal.h"
 
@@ -141,10 +144,45 @@ void signals_act(struct signals *signals, struct cordon_run *run, int number)
 		(void)cordon_run_cancel(run, NULL);
 }
 
+static void end_now(struct signals *signals, struct cordon_run *run)
+{
+	if (!signals->cancel_signal) {
+		signals->cancel_signal = SIGTERM;
+		signals->cancelled_ms = now_ms();
+	}
+	(void)cordon_run_cancel(run, NULL);
+}
+
 void signals_handle(struct signals *signals, struct cordon_run *run)
 {
 	struct signalfd_siginfo info;
 
-	while (read(signals->fd, &info, sizeof(info)) == sizeof(info))
-		signals_act(signals, run, (int)info.ssi_signo);
+	while (read(signals->fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGTERM && info.ssi_code == SI_QUEUE &&
+		    info.ssi_int == SIGNAL_NOW)
+			end_now(signals, run);
+		else
+			signals_act(signals, run, (int)info.ssi_signo);
+	}
+}
+
+int signal_number(const char *name)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} names[] = { { "HUP", SIGHUP },   { "INT", SIGINT },	{ "QUIT", SIGQUIT },
+		      { "KILL", SIGKILL }, { "USR1", SIGUSR1 }, { "USR2", SIGUSR2 },
+		      { "TERM", SIGTERM }, { "STOP", SIGSTOP }, { "CONT", SIGCONT },
+		      { "TSTP", SIGTSTP } };
+	int64_t value;
+
+	if (units_parse_count(name, &value, NULL) == 0 && value >= 1 && value <= 64)
+		return (int)value;
+	if (!strncasecmp(name, "SIG", 3))
+		name += 3;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (!strcasecmp(names[i].name, name))
+			return names[i].number;
+	return 0;
 }

@@ -15,6 +15,10 @@
 
 #include <cordon/cordon.h>
 
+/* With SIGTERM, by pidfd_send_signal(): the run ends at once, without a grace ('cordon kill
+ * --now'). */
+#define SIGNAL_NOW 0x636f7264
+
 struct vm;
 
 struct signals {
@@ -32,5 +36,8 @@ void signals_handle(struct signals *signals, struct cordon_run *run);
 void signals_follow_stop(const struct signals *signals, struct cordon_run *run);
 /* Acts as if signal @number had arrived. */
 void signals_act(struct signals *signals, struct cordon_run *run, int number);
+
+/* "TERM", "SIGTERM" or "15"; 0 if it is none of these. */
+int signal_number(const char *name);
 
 #endif

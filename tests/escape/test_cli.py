@@ -331,8 +331,8 @@ def test_predictable_names_are_not_followed(me, level):
         == 0
     )
     assert os.listdir(victim) == []
-    # The directory of the locks is made once, and only if it is the caller's (test_locks.py).
-    before |= {f"cordon-locks-{me.uid}"}
+    # These directories are made once, and only used if they are the caller's (test_locks.py, test_runs.py).
+    before |= {f"cordon-locks-{me.uid}", f"cordon-sessions-{me.uid}"}
     after = {n for n in os.listdir("/tmp") if n not in before and "cordon-tests" not in n}
     # Of other users: their runs.
     after = {n for n in after if os.path.lexists(f"/tmp/{n}") and os.lstat(f"/tmp/{n}").st_uid in (me.uid, 0)}

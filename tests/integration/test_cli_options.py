@@ -16,7 +16,7 @@ SESSION_VERBS = [
     for word in ("start", "exec", "put", "get", "ls", "logs", "ps", "env", "pause", "resume", "kill", "stop")
 ]
 VERBS = ["run", "check", "why", "explain", "policy show", "policy validate", "policy schema", *WORKSPACE_VERBS, "cache list", "cache gc",
-         "microvm setup", "microvm status", "microvm gc", "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "mcp", "new",
+         "microvm setup", "microvm status", "microvm gc", "sandbox list", "sandbox gc", "pool start", "pool status", "pool stop", *SESSION_VERBS, "ps", "inspect", "kill", "logs", "wait", "mcp", "new",
          "completion", "help"]
 POLICY_VERBS = ["run", "policy show"]
 
@@ -300,7 +300,15 @@ WRONG = [
     (["--"], "no verb given (try 'cordon --help')"),
     (["exec", "ls"], "unknown verb 'exec' (to run it: cordon run -- ls)"),
     (["exec", "xyzzy"], "unknown verb 'exec' (did you mean 'session exec'?)"),
-    (["logs", "x"], "unknown verb 'logs' (did you mean 'session logs'?)"),
+    (["pause", "x"], "unknown verb 'pause' (did you mean 'session pause'?)"),
+    (["ps", "x"], "usage: cordon ps [--json]"),
+    (["wait"], "usage: cordon wait [--json] RUN"),
+    (["logs", "zz"], "there is no run 'zz' ('cordon ps' lists"),
+    (["inspect", ""], "there is no run ''"),
+    (["kill", "-s", "KILL", "zz"], "--signal: 'KILL' is none that a run passes on (--now ends"),
+    (["kill", "-s", "STOP", "zz"], "(TSTP stops it)"),
+    (["kill", "-s", "no", "zz"], "(one of TERM, INT, HUP"),
+    (["kill", "-s", "INT", "--now", "zz"], "contradict each other"),
     (["status"], "unknown verb 'status' (did you mean 'workspace status' or 'microvm status' or 'pool status'?)"),
     (["session", "list"], "unknown verb 'session list' ('cordon ps' lists the sessions)"),
     (["session", "rm"], "unknown verb 'session rm' (try 'cordon session --help')"),
@@ -593,6 +601,20 @@ def test_bash_completion_offers_sessions(me):
         assert cli(me, "session", "stop", name).returncode == 0
 
 
+def test_bash_completion_offers_runs(me):
+    run = me.popen(me.argv([], ["sleep", "60"]))
+    try:
+        wanted = lambda: [r["id"] for r in json.loads(cli(me, "ps", "--json").out) if r.get("pid") == run.pid]  # noqa: E731
+        while not wanted():
+            assert run.poll() is None
+        for verb in ("inspect", "kill", "logs", "wait"):
+            assert complete(me, verb, wanted()[0][:-1]) == wanted(), verb
+        assert wanted()[0] not in complete(me, "session", "ps", "")
+    finally:
+        run.terminate()
+        run.wait()
+
+
 def test_bash_completion_offers_a_command_once(me):
     words = complete(me, "run", "s")
     assert "sh" in words and len(words) == len(set(words))
@@ -611,7 +633,7 @@ def page(name):
                                         ("policy validate", "cordon-policy.1"),
                                         *((verb, "cordon-workspace.1") for verb in WORKSPACE_VERBS),
                                         *((verb, "cordon-session.1") for verb in SESSION_VERBS[1:]),
-                                        ("ps", "cordon-session.1")])
+                                        *((verb, "cordon-ps.1") for verb in ("ps", "inspect", "kill", "logs", "wait"))])
 def test_man_page_names_every_option(me, verb, name):
     text = page(name)
     for long, short, arg in options_of(me, verb):

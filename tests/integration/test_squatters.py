@@ -27,6 +27,9 @@ def name(request):
         path.rmdir()
     else:
         path.unlink(missing_ok=True)
+    runs = pathlib.Path(f"/tmp/cordon-sessions-{uid}")  # made by its first run
+    if runs.is_dir():
+        runs.rmdir()
 
 
 @pytest.mark.once

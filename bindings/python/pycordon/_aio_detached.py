@@ -191,7 +191,7 @@ class AsyncDetachedSession(DetachedFront):
 
     @classmethod
     async def list(cls) -> List[Dict[str, Any]]:
-        """The sessions of this user, as ``cordon ps --json`` prints them."""
+        """The sessions of this user, as ``cordon ps --json`` prints them (without its runs)."""
         return await _perform(_detached.list_order())
 
     def _set_up(self) -> None:

@@ -484,11 +484,12 @@ def stop_order(name: str) -> Order[Dict[str, Any]]:
 
 
 def list_order() -> Order[List[Dict[str, Any]]]:
-    """``cordon ps --json``."""
+    """``cordon ps --json``, which lists runs as well."""
 
     def finish(done: Done) -> List[Dict[str, Any]]:
         _check(done)
-        return cast(List[Dict[str, Any]], _json(done))
+        listed = cast(List[Dict[str, Any]], _json(done))
+        return [one for one in listed if one.get("type") != "run"]
 
     return Order(["ps", "--json"], finish)
 

@@ -214,7 +214,7 @@ class DetachedSession(DetachedFront):
 
     @classmethod
     def list(cls) -> List[Dict[str, Any]]:
-        """The sessions of this user, as ``cordon ps --json`` prints them."""
+        """The sessions of this user, as ``cordon ps --json`` prints them (without its runs)."""
         return _perform(_detached.list_order())
 
     def _set_up(self) -> None:
