@@ -437,8 +437,9 @@ struct cordon_verdict {
 };
 
 /** Whether a run with this policy might use @subject: a path ("./x", "/x"), a host ("name.example",
- * "192.0.2.1:22") or a program ("git"). Nothing runs, and no host is asked; files of the caller's
- * are looked at. *ret is an array of *ret_n verdicts (two for a path); free it with cordon_free().
+ * "192.0.2.1:22") or a program ("git"). Nothing of it runs, and no host is asked; files of the
+ * caller's are looked at. With isolation auto an empty sandbox is made once, to see what can be
+ * had. *ret is an array of *ret_n verdicts (two for a path); free it with cordon_free().
  * @options: as for cordon_run_start(); argv may be NULL. */
 int cordon_why(struct cordon_launcher *launcher, const struct cordon_policy *policy,
 	       const struct cordon_run_options *options, const char *subject,

@@ -329,6 +329,8 @@ int run_options_keep(struct arena *arena, struct cordon_run_options *options);
 int pretend_run(struct cordon_launcher *launcher, const struct plan_input *given,
 		const struct cordon_run_options *options, struct plan **ret,
 		struct cordon_error *err);
+/* The level such a run would have: what is to be had is found out by trying, once. */
+int pretend_level(struct cordon_launcher *launcher, const struct cordon_policy *policy);
 
 /* start.c: adds to what cordon_run_notes() returns; @note is kept. */
 void run_add_note(struct cordon_run *run, const char *note);

@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "launch/launch.h"
 
+#define TRIAL_MS 10000
+
 /* Serving files needs no command, but a plan needs a name. */
 static const char *const files_argv[] = { "files", NULL };
 
@@ -60,6 +62,33 @@ int pretend_run(struct cordon_launcher *l, const struct plan_input *given,
 	return r;
 }
 
+/* A run that serves no files to nobody: nothing of the machine's is executed. */
+static void try_namespaces(struct cordon_launcher *l)
+{
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_policy *policy = NULL;
+	struct cordon_run *run = NULL;
+
+	options.files = 1;
+	options.cwd = "/";
+	if (cordon_policy_new(&policy, &err) == 0 &&
+	    cordon_run_start(l, policy, &options, &run, &err) == 0)
+		(void)cordon_run_wait(run, TRIAL_MS, &err);
+	cordon_run_free(run);
+	cordon_policy_free(policy);
+}
+
+int pretend_level(struct cordon_launcher *l, const struct cordon_policy *policy)
+{
+	if (policy->isolation <= CORDON_LEVEL_AUTO && !l->no_namespaces)
+		try_namespaces(l);
+	return policy->isolation == CORDON_LEVEL_LANDLOCK ||
+			       (policy->isolation <= CORDON_LEVEL_AUTO && l->no_namespaces)
+		       ? PLAN_LEVEL_LANDLOCK
+		       : PLAN_LEVEL_NAMESPACES;
+}
+
 int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_policy *policy,
 			const struct cordon_run_options *options, char **ret,
 			struct cordon_error *err)
@@ -68,9 +97,7 @@ int cordon_plan_to_json(struct cordon_launcher *launcher, const struct cordon_po
 	struct plan *plan = NULL;
 	int r;
 
-	input.level = policy->isolation == CORDON_LEVEL_LANDLOCK || launcher->no_namespaces
-			      ? PLAN_LEVEL_LANDLOCK
-			      : PLAN_LEVEL_NAMESPACES;
+	input.level = pretend_level(launcher, policy);
 	r = pretend_run(launcher, &input, options, &plan, err);
 	if (r < 0)
 		return r;

@@ -2,11 +2,14 @@
 """`cordon why` says what a run then does."""
 
 import json
+import pathlib
 import shlex
+import shutil
+import tempfile
 
 import pytest
 
-from conftest import IS_ROOT
+from conftest import IS_ROOT, needs
 
 
 def why(me, words, level=None):
@@ -64,6 +67,117 @@ def test_of_a_path_it_says_what_happens(me, level, places, opts, path, can_read,
         if fix:
             assert me.run([*opts, *shlex.split(fix)], ["sh", "-c", script, path], level).returncode == 0, fix
             assert why(me, [*opts, *shlex.split(fix), path], level)[1][what]["allowed"]
+
+
+# What the command has of its own, what is denied before it exists, and which of several grants decides.
+CORNERS = [
+    ("", "/dev/null", True, True, None, None),
+    ("-w .", "./.git/description", True, None, "fs.write", None),
+    ("-w . -r sub", "./sub", True, False, "fs.read", "fs.write"),
+    ("-w sub", "./sub", True, True, "fs.write", "fs.write"),
+    ("-r . -w sub", "./sub/new", False, True, None, "fs.write"),
+]
+
+# Only with namespaces.
+OWN = [
+    ("", "/tmp", True, True, None, None),
+    ("", "{tmp}/file", False, True, "fs.read", None),
+    ("", "{tmp}/new", False, True, None, None),
+    ("", "{tmp}/dir", False, False, "fs.read", "fs.write"),
+    ("", "{tmp}/dir/file", False, False, "fs.read", "fs.write"),
+    ("", "/var/tmp/cordon-why-new", False, True, None, None),
+    ("-r {tmp}/file", "{tmp}/file", True, False, "fs.read", "fs.write"),
+    ("-w {tmp}", "{tmp}/file", True, True, "fs.write", "fs.write"),
+    ("", "{home}", True, True, None, None),
+    ("", "{home}/file", False, True, "fs.read", None),
+    ("", "/etc/passwd", True, False, None, None),
+    ("", "/etc", True, False, None, None),
+    ("", "/dev/shm/cordon-why-new", False, True, None, None),
+    ("-w . --deny nothere", "./nothere", False, False, "fs.deny", "fs.deny"),
+    ("-w . --deny nothere/below", "./nothere/below", False, False, "fs.deny", "fs.deny"),
+    ("--deny nothere", "./nothere", False, False, "fs.deny", "fs.deny"),
+    ("--workspace . --deny nothere", "./nothere", False, False, "fs.deny", "fs.deny"),
+    ("-w . --deny '*.key'", "./new.key", False, True, None, "fs.write"),
+]
+
+def uses(path):
+    """How what is there on the host is read, and written to."""
+    is_dir = pathlib.Path(path).is_dir()
+    return {"read": 'ls "$0"' if is_dir else 'cat "$0"', "write": 'true >> "$0/x"' if is_dir else 'true >> "$0"'}
+
+
+def said_and_done(me, opts, path, level):
+    """The verdicts, each as it is said and as it happens in a run."""
+    _, got = why(me, [*opts, path], level)
+    done = {what: me.run(opts, ["sh", "-c", use, path], level) for what, use in uses(me.work / path).items()}
+    return got, {what: (got[what]["allowed"], run.returncode == 0) for what, run in done.items()}
+
+
+@pytest.fixture
+def in_tmp(me, places):
+    """A directory in /tmp with a file that the run does not see."""
+    base = pathlib.Path(tempfile.mkdtemp(prefix="why-", dir="/tmp"))
+    base.chmod(0o755)
+    me.own(base)
+    me.write(base / "shown", "x")
+    (base / "dir").mkdir()
+    me.own(base / "dir")
+    me.write(base / "dir/file", "x")
+    me.write(base / "file", "x")
+    me.write(me.home / "file", "x")
+    yield {**places, "tmp": str(base)}
+    shutil.rmtree(base)
+
+
+def says_what_happens(me, places, level, case):
+    opts, path, can_read, can_write, read_rule, write_rule = case
+    # Something in that directory is shown, so that it is there for the command.
+    opts = shlex.split(opts.format(**places)) + (["-r", places["tmp"] + "/shown"] if "{tmp}" in path else [])
+    got, pairs = said_and_done(me, opts, path.format(**places), level)
+    assert pairs["read"] == (can_read, can_read), (case, got)
+    assert can_write is None or pairs["write"] == (can_write, can_write), (case, got)
+    assert got["read"]["rule"] == read_rule, (case, got)
+    user_of_system = path.startswith("/usr") and me.name == "user"
+    assert can_write is None or user_of_system or got["write"]["rule"] == write_rule, (case, got)
+
+
+@pytest.mark.parametrize("case", CORNERS, ids=lambda c: f"{c[0]} {c[1]}")
+def test_of_a_corner_it_says_what_happens(me, level, in_tmp, case):
+    if level == "landlock" and "-w . -r" in case[0]:
+        pytest.skip("refused at level landlock")
+    says_what_happens(me, in_tmp, level, case)
+
+
+@pytest.mark.parametrize("case", OWN, ids=lambda c: f"{c[0]} {c[1]}")
+def test_of_what_is_the_command_s_own_it_says_what_happens(me, in_tmp, case):
+    says_what_happens(me, in_tmp, "namespaces", case)
+
+
+def test_where_there_are_no_namespaces_it_says_what_holds_there(me, places):
+    """Without --isolation a run falls back: of /tmp and the system's files other things are true."""
+    from test_shapes import shut_namespaces  # the same machine as there
+
+    needs("unshare")
+    me.write(me.home / "file", "x")
+    for path in (f"{me.home}/new", "/etc/passwd", f"{me.out}/data", "./file", "/etc"):
+        done = me.outside(shut_namespaces([me.cordon, "why", "--json", path]))
+        got = {v["what"]: v["allowed"] for v in json.loads(done.stdout)["verdicts"]}
+        for what, use in uses(me.work / path).items():
+            ran = me.outside(shut_namespaces([me.cordon, "run", "--", "sh", "-c", use, path]))
+            assert (ran.returncode == 0) == got[what], (path, what, done, ran)
+    plan = json.loads(me.outside(shut_namespaces([me.cordon, "run", "--dry-run", "true"])).stdout)
+    assert plan["level"] == "landlock", plan
+
+
+def test_the_words_fit_the_verdict(me, places):
+    def lines(*words):
+        return me.outside([me.cordon, "why", "--isolation", "namespaces", *words]).stdout.decode().splitlines()
+
+    read, write = lines("-w", ".", "./file")
+    assert read.endswith(": yes, it is granted for writing, which includes reading (fs.write)")
+    assert write.endswith(": yes, it is granted for writing (fs.write)")
+    assert lines("-r", ".", "./file")[0].endswith(": yes, it is granted for reading (fs.read)")
+    assert lines("/dev/null")[0].endswith(": yes, every command has it")
 
 
 def test_no_option_opens_keys_or_homes(me, level, places):
