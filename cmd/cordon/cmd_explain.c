@@ -29,7 +29,8 @@
 #define FIX_MAX 4096
 
 struct denial {
-	const char *what, *target, *rule, *fix, *how;
+	const char *what, *target, *rule, *fix, *how, *program;
+	int64_t count; /* 0 = not known */
 };
 
 static int fail(const struct cordon_error *err)
@@ -171,6 +172,13 @@ static void add_denial(struct strbuf *sb, const struct denial *d)
 	strbuf_add_escaped(sb, d->rule, strlen(d->rule));
 	strbuf_puts(sb, ", ");
 	strbuf_add_escaped(sb, d->how, strlen(d->how));
+	if (d->program) {
+		strbuf_puts(sb, ", by '");
+		strbuf_add_escaped(sb, d->program, strlen(d->program));
+		strbuf_putc(sb, '\'');
+	}
+	if (d->count > 1)
+		strbuf_printf(sb, ", %jd times", (intmax_t)d->count);
 	strbuf_puts(sb, d->fix ? "): " : "): no option is suggested");
 	if (d->fix)
 		strbuf_puts(sb, d->fix);
@@ -264,12 +272,21 @@ static ssize_t take_denials(const struct json_value *receipt, struct denial v[SH
 	if (!list || list->type != JSON_ARRAY || !text_of(receipt, "kind"))
 		return -1;
 	for (const struct json_value *d = list->first; d; d = d->next, n_all++) {
+		const struct json_value *count;
 		struct denial one;
 
 		if (d->type != JSON_OBJECT)
 			return -1;
-		one = (struct denial){ text_of(d, "what"), text_of(d, "target"), text_of(d, "rule"),
-				       text_of(d, "fix"), text_of(d, "how") };
+		one = (struct denial){ text_of(d, "what"),
+				       text_of(d, "target"),
+				       text_of(d, "rule"),
+				       text_of(d, "fix"),
+				       text_of(d, "how"),
+				       text_of(d, "program"),
+				       0 };
+		count = json_get(d, "count");
+		if (count && count->type == JSON_INTEGER)
+			one.count = count->integer;
 		if (!one.what || !one.target || !one.rule || !one.how)
 			return -1;
 		if (one.fix && !(is_harmless(one.fix) && are_options(one.fix)))

@@ -206,6 +206,10 @@ struct cordon_denial {
 	 * as a counter of the kernel's. "said": the command named it in its output, and it is so.
 	 */
 	const char *how;
+	/* These only where they are known. */
+	uint64_t count;	     /* how often, 0 = not known */
+	int sys_errno;	     /* what the command got, 0 = not known; with "said" by its own words */
+	const char *program; /* that asked, by the name that it gave itself; NULL = not known */
 };
 
 /* What enforces a limit. */

@@ -217,6 +217,7 @@ uint32_t gateway_refusal(const struct cordon_run *run, uint32_t i, struct arena 
 		.rule = reasons[r.reason].rule,
 		.fix = fix_of(run, arena, &r),
 		.how = "enforced",
+		.count = count,
 	};
 	return ret->target ? count : 0;
 }
@@ -253,14 +254,16 @@ static void add_rest(struct cordon_run *run, uint32_t n)
 		.what = "connect",
 		.target = arena_printf(&run->arena, "%u more that are not listed", n),
 		.rule = "net.allow",
+		.count = n,
 	};
 
 	if (denial.target)
 		result_deny(run, &denial);
 }
 
+/* @count: 0 = not known. */
 static void add_attempt(struct cordon_run *run, const char *what, const char *target,
-			const char *fix)
+			const char *fix, uint64_t count)
 {
 	const struct cordon_denial denial = {
 		.what = what,
@@ -268,6 +271,7 @@ static void add_attempt(struct cordon_run *run, const char *what, const char *ta
 		.rule = "net.allow",
 		.fix = fix,
 		.how = "observed",
+		.count = count,
 	};
 
 	if (target)
@@ -284,10 +288,10 @@ static void add_asked(struct cordon_run *run, const struct control_asked *asked)
 		copy_text(name, sizeof(name), asked->names[i]);
 		is_name = net_name_parse(name, strlen(name), parsed) == 0;
 		add_attempt(run, "resolve", arena_strdup(&run->arena, name),
-			    is_name ? arena_printf(&run->arena, "--net-allow %s", name) : NULL);
+			    is_name ? arena_printf(&run->arena, "--net-allow %s", name) : NULL, 0);
 	}
 	if (asked->has_more)
-		add_attempt(run, "resolve", "more names than are listed", NULL);
+		add_attempt(run, "resolve", "more names than are listed", NULL, 0);
 	else if (asked->n_unread)
 		add_attempt(run, "resolve",
 			    arena_printf(&run->arena,
@@ -295,7 +299,7 @@ static void add_asked(struct cordon_run *run, const struct control_asked *asked)
 					 "not looked at: %ju)",
 					 asked->n_names ? "other" : "some",
 					 (uintmax_t)asked->n_unread),
-			    NULL);
+			    NULL, 0);
 }
 
 /* There was no gateway that could know more. */
@@ -313,7 +317,7 @@ static void add_without_network(struct cordon_run *run)
 				   : arena_printf(&run->arena,
 						  "other machines by their address, %ju times",
 						  (uintmax_t)n),
-			    "--net-allow ADDRESS");
+			    "--net-allow ADDRESS", n);
 }
 
 void gateway_account(struct cordon_run *run)

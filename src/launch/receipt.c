@@ -77,6 +77,16 @@ static void write_isolation(struct json_writer *w, const struct cordon_result *r
 	json_close_object(w);
 }
 
+static void write_details(struct json_writer *w, const struct cordon_denial *d)
+{
+	if (d->count)
+		json_uint(w, "count", d->count);
+	if (d->sys_errno)
+		json_int(w, "errno", d->sys_errno);
+	if (d->program)
+		json_string(w, "program", d->program);
+}
+
 static void write_denials(struct json_writer *w, const struct cordon_result *res)
 {
 	json_open_array(w, "denials");
@@ -87,6 +97,7 @@ static void write_denials(struct json_writer *w, const struct cordon_result *res
 		json_string(w, "rule", res->denials[i].rule);
 		json_string(w, "fix", res->denials[i].fix);
 		json_string(w, "how", res->denials[i].how);
+		write_details(w, &res->denials[i]);
 		json_close_object(w);
 	}
 	json_close_array(w);

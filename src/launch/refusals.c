@@ -30,6 +30,7 @@ static void add_rest(struct cordon_denial *ret, size_t *n, uint32_t n_more, stru
 		.target = arena_printf(arena, "%u more that are not listed", n_more),
 		.rule = "net.allow",
 		.how = "enforced",
+		.count = n_more,
 	};
 
 	if (n_more && rest.target)
@@ -44,15 +45,15 @@ size_t refusals_of_network(struct cordon_command *c, struct arena *arena,
 	size_t n = 0;
 
 	for (uint32_t i = 0; i < gateway_n_refusals(run); i++) {
-		uint32_t count = gateway_refusal(run, i, NULL, NULL);
+		uint32_t count = gateway_refusal(run, i, NULL, NULL), new = count - c->refused[i];
 
-		if (count == c->refused[i])
+		if (!new)
 			continue;
 		c->refused[i] = count;
 		if (n + 1 >= REFUSALS_NET_MAX)
 			n_more++;
 		else if (gateway_refusal(run, i, arena, &ret[n]))
-			n++;
+			ret[n++].count = new;
 	}
 	add_rest(ret, &n, n_more, arena);
 	return n;

@@ -13,6 +13,7 @@
 #include "launch/said.h"
 
 #include <ctype.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -118,12 +119,39 @@ static void find_errors(struct said_line *line)
 	}
 }
 
+/* The one error that the line has; 0 = some texts stand for more than one. */
+static int errno_of(unsigned errors)
+{
+	static const struct {
+		unsigned error;
+		int number;
+	} numbers[] = {
+		{ SAID_MISSING, ENOENT },
+		{ SAID_DENIED, EACCES },
+		{ SAID_READ_ONLY, EROFS },
+		{ SAID_NOT_PERMITTED, EPERM },
+		{ SAID_BUSY, EBUSY },
+		{ SAID_OTHER_MOUNT, EXDEV },
+		{ SAID_NO_PROTOCOL, EPROTONOSUPPORT },
+		{ SAID_NO_FAMILY, EAFNOSUPPORT },
+		{ SAID_MANY_FILES, EMFILE },
+		{ SAID_TOO_LARGE, EFBIG },
+		{ SAID_NO_DEVICE, ENXIO },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(numbers); i++)
+		if (errors == numbers[i].error)
+			return numbers[i].number;
+	return 0;
+}
+
 static void look_at_line(struct said *said, struct said_line *line)
 {
 	find_errors(line);
 	if (!line->errors)
 		return;
 	said->n_lines++;
+	said->line_errno = errno_of(line->errors);
 	if (said->has_protected && !said_names_line(said, line))
 		said->has_protected = false; /* nothing can be told for sure */
 	if (!said->subject->has_failed)
@@ -200,6 +228,7 @@ void said_tell(struct said *said, const char *what, const char *target, const ch
 		.rule = rule,
 		.fix = fix,
 		.how = "said",
+		.sys_errno = said->line_errno,
 	};
 
 	if (denial.target && said->n_denials < SAID_DENIALS_MAX)

@@ -49,6 +49,7 @@ struct said {
 	struct said_name *names; /* said_names.c; NULL = not needed yet */
 	size_t n_names;
 	bool has_protected; /* and lines about them count */
+	int line_errno;	    /* of the line that is looked at; 0 = it has none, or more than one */
 	struct cordon_denial *denials;
 	size_t n_denials;
 	unsigned n_lines;

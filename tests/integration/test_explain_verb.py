@@ -92,6 +92,17 @@ def test_what_is_no_receipt_is_one_line(me, bad):
     assert done.returncode == 125 and text == "" and done.stderr.count(b"\n") == 1, done
 
 
+def test_what_more_is_known_is_shown(me):
+    """How often, and which program; both are words of a file that nobody vouches for."""
+    more = {"count": 3, "errno": 13, "program": "\x1b]0;x\x07curl"}
+    _, text = explain(me, receipt({**denial("-r /a", "1"), **more}))
+    assert "  read '1' (fs.read, said, by '" in text and "curl', 3 times): -r /a\n" in text, text
+    assert all(c.isprintable() or c == "\n" for c in text), text
+    for bad in {"count": "3"}, {"count": -1}, {"count": 1.5}, {"program": 7}, {"errno": "x"}:
+        done, text = explain(me, receipt({**denial("-r /a", "1"), **bad}))
+        assert done.returncode == 0 and "  read '1' (fs.read, said): -r /a\n" in text, (bad, text)
+
+
 def test_very_many(me):
     done, text = explain(me, receipt(*(denial(f"-r /{n}") for n in range(20000))))
     assert done.returncode == 0 and text.count("\n") < 110 and "and 19900 more" in text

@@ -2,6 +2,7 @@
 """A command that fails at a protected name says so in its own words. Cordon adds one line: the name, and
 the way. Never for a name that this run does not protect, whatever the command prints."""
 
+import errno
 import re
 import time
 
@@ -41,8 +42,9 @@ def line(names, verb="change", fix="--workspace ."):
     )
 
 
-def denial(name, what="write", fix="--workspace ."):
-    return {"what": what, "target": name, "rule": "fs.protect", "fix": fix, "how": "said"}
+def denial(name, what="write", fix="--workspace .", error=None):
+    row = {"what": what, "target": name, "rule": "fs.protect", "fix": fix, "how": "said"}
+    return {**row, "errno": error} if error else row
 
 
 def told(done):
@@ -102,9 +104,9 @@ def test_git_init_in_an_empty_directory(me):
 
 def test_the_receipt_has_a_denial(me, repo):
     got = me.receipt(["-w", "."], ["git", "config", "foo.bar", "x"], "namespaces")
-    assert got["denials"] == [denial(".git/config")] and got["exit_code"] == 4, got
+    assert got["denials"] == [denial(".git/config", error=errno.EBUSY)] and got["exit_code"] == 4, got
     got = me.receipt(["-w", "."], ["git", "checkout", "-b", "n3", "--track", "n2"], "namespaces")
-    assert got["denials"] == [denial(".git/config")] and got["exit_code"] == 0, got
+    assert got["denials"] == [denial(".git/config", error=errno.EBUSY)] and got["exit_code"] == 0, got
     got = me.receipt(["-w", "."], ["git", "worktree", "add", "wt"], "namespaces")
     assert got["denials"] == [denial(".git/worktrees", "create")], got
 
@@ -232,7 +234,7 @@ def test_forged_lines_are_bounded_cleaned_and_believed_in_nothing(me, repo):
     # Every word is the plan's, none is the command's.
     assert lines == [line(".git/hooks").encode()], lines
     got = me.receipt(["-w", "."], ["/usr/bin/python3", "-c", HOSTILE], "namespaces")
-    assert got["denials"] == [denial(".git/hooks")], got["denials"]
+    assert got["denials"] == [denial(".git/hooks", error=errno.EROFS)], got["denials"]
 
 
 def test_many_names_are_bounded(me, repo):

@@ -2,6 +2,7 @@
 """A command that fails at a path says so in its own words. If the host and the plan explain it, Cordon
 adds one line, and an option that works. What the command did wrong by itself is not Cordon's to tell."""
 
+import errno
 import shlex
 import time
 
@@ -105,9 +106,28 @@ def told(done):
     return [one for one in done.stderr.decode(errors="replace").splitlines() if one.startswith("cordon: ")]
 
 
+#: What the kernel answers for what is not shown, and for what is only shown.
+ERRNO = {"namespaces": (errno.ENOENT, errno.EROFS), "landlock": (errno.EACCES,)}
+
+
 def said(me, opts, script, level):
+    """The denials without their errno, which is what the kernel answers at this level, or not known."""
     got = me.receipt(opts, ["sh", "-c", script], level)
-    return [d for d in got["denials"] if d["how"] == "said"], got
+    denials = [d for d in got["denials"] if d["how"] == "said"]
+    for d in denials:
+        assert d["rule"] == "fs.deny" or d.pop("errno", None) in (None, *ERRNO[level]), d
+    return denials, got
+
+
+def test_the_error_is_known_where_the_line_has_one(me, level, places):
+    def errnos(script):
+        return [d.get("errno") for d in me.receipt([], ["sh", "-c", script], level)["denials"]]
+
+    assert errnos(f"cat {me.out}/data") == [ERRNO[level][0]]
+    assert errnos("touch new") == [ERRNO[level][-1]]
+    # Of two it cannot be told which it was.
+    both = "No such file or directory, Permission denied, Read-only file system"
+    assert errnos(f"echo \"x: '{me.out}/data': {both}\" >&2; exit 1") == [None]
 
 
 def line(what, target, fix):
@@ -259,7 +279,7 @@ def test_what_is_denied_has_no_remedy(me, level, places):
         pytest.skip("a grant around it is refused at this level")
     denials, got = said(me, opts, f"cat {me.out}/data", level)
     assert denials == [
-        {"what": "read", "target": f"{me.out}/data", "rule": "fs.deny", "fix": None, "how": "said"}
+        {"what": "read", "target": f"{me.out}/data", "rule": "fs.deny", "fix": None, "how": "said", "errno": errno.EACCES}
     ], got["stderr"]
     done = shell(me, opts, f"cat {me.out}/data", level)
     assert told(done) == [f"cordon: '{me.out}/data' is hidden from the command by --deny"]

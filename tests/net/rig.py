@@ -178,7 +178,8 @@ def deny(*rules):
 def refused(receipt, what, target, rule="net.allow"):
     """The denial of that kind for that host and port (or None), from a receipt."""
     for denial in receipt["denials"]:
-        assert set(denial) == {"what", "target", "rule", "fix", "how"}, denial
+        assert set(denial) == {"what", "target", "rule", "fix", "how"} | ({"count"} & set(denial)), denial
+        assert denial["how"] != "enforced" or denial["what"] == "gateway" or denial["count"] > 0, denial
         if (denial["what"], denial["target"], denial["rule"]) == (what, target, rule):
             return denial
     return None

@@ -224,6 +224,7 @@ def test_denials_tell_the_remedy(home, net):
     got = home.within(allow("v4only.example"), http("example.com"), http("93.184.216.34"), {"do": "dns", "name": "a.test"})
     assert [d["rule"] for d in net_denials(got)] == ["net.allow"] * 3, got["denials"]
     assert refused(got, "connect", "93.184.216.34:80")["fix"] == "--net-allow 93.184.216.34:80"
+    assert refused(got, "connect", "93.184.216.34:80")["count"] == 1
     names = {d["target"]: d["fix"] for d in got["denials"] if d["what"] == "resolve"}
     assert names == {"example.com": "--net-allow example.com", "a.test": "--net-allow a.test"}, names
     # Taken at its word, the remedy works.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """run_code(), explanations, and what the sandbox keeps code from."""
 
+import errno
 import importlib.metadata
 import logging
 import os
@@ -320,6 +321,7 @@ def test_explain_paths(place):
     with pycordon.Sandbox(fs_read=[str(read_only)]) as box:
         got = box.run_code(f"open({str(data)!r})")
         assert got.denials == (pycordon.Denial("read", str(data), "fs.read", f"-r {data}", "said"),)
+        assert got.denials[0].errno == errno.ENOENT and got.denials[0].count is None
         text = got.explain()
         assert f"Not shown inside: {data}. If it exists, fs_read=[" in text
         got = box.run(f"touch {read_only}/new")

@@ -199,5 +199,6 @@ def test_schemas_are_closed_and_can_refuse(started, project):
             if change == "more":
                 at["unknown"] = 1
             else:
-                at.pop(sorted(at)[0] if place else "kind")
+                # What is only there where it is known may be missing.
+                at.pop(sorted(set(at) - {"count", "errno", "program"})[0] if place else "kind")
             assert not check.is_valid(wrong), (place, change)

@@ -67,13 +67,18 @@ class Denial:
     """One refusal: what was tried, on what, which key of the policy was behind it, and the flag of
     the command line that would allow it (may be None). ``how`` it is known: ``enforced`` (what refused
     it says so), ``observed`` (Cordon saw signs of it) or ``said`` (the command named it in its
-    output, and it is so)."""
+    output, and it is so). Where it is known: ``count`` (how often), ``errno`` (what the command got;
+    with ``said`` by its own words) and ``program`` (the name that it gave itself)."""
 
     what: str
     target: str
     rule: str
     fix: Optional[str] = None
     how: str = "enforced"
+    # Details: the same refusal is equal whether they are known or not.
+    count: Optional[int] = field(default=None, compare=False)
+    errno: Optional[int] = field(default=None, compare=False)
+    program: Optional[str] = field(default=None, compare=False)
 
     @property
     def setting(self) -> Optional[str]:
@@ -240,6 +245,19 @@ class Result:
         return made
 
 
+def _denial(raw: Mapping[str, Any]) -> Denial:
+    return Denial(
+        raw["what"],
+        raw["target"],
+        raw["rule"],
+        raw.get("fix"),
+        raw.get("how", "enforced"),
+        raw.get("count"),
+        raw.get("errno"),
+        raw.get("program"),
+    )
+
+
 def _usage(raw: Mapping[str, Any], duration: float) -> Usage:
     names = ("cpu_user_ms", "cpu_system_ms", "max_memory_bytes", "procs_peak", "disk_bytes")
     values: Dict[str, Any] = {name: raw.get(name) for name in names}
@@ -278,8 +296,7 @@ def from_receipt(
         usage=_usage(raw.get("usage") or {}, raw.get("duration_ms") or 0.0),
         isolation=raw.get("isolation") or {},
         denials=tuple(
-            Denial(d["what"], d["target"], d["rule"], d.get("fix"), d.get("how", "enforced"))
-            for d in raw.get("denials", ())
+            _denial(d) for d in raw.get("denials", ())
         ),
         error=error.get("message"),
         hint=in_python(error.get("hint")),
@@ -329,7 +346,7 @@ def not_started(error: CordonError, kind: "Kind" = "spawn_failed", status: int =
     if kind == "denied":
         name = getattr(error, "target", "")
         denials.append(Denial("execve", name, "commands", f"--commands {name}"))
-        receipt["denials"] = [vars(d).copy() for d in denials]
+        receipt["denials"] = [{k: v for k, v in vars(d).items() if v is not None} for d in denials]
     return Result(
         kind=kind,
         returncode=status,

@@ -93,6 +93,16 @@ static PyObject *published_dicts(const struct cordon_result *res)
 	return list;
 }
 
+/* Only where they are known. */
+static int add_details(PyObject *item, const struct cordon_denial *d)
+{
+	if ((d->count && put(item, "count", unsigned_of(d->count)) < 0) ||
+	    (d->sys_errno && put(item, "errno", PyLong_FromLong(d->sys_errno)) < 0) ||
+	    (d->program && put(item, "program", text_of(d->program)) < 0))
+		return -1;
+	return 0;
+}
+
 static PyObject *denials_of(const struct cordon_result *res)
 {
 	PyObject *list = PyList_New(0);
@@ -104,6 +114,8 @@ static PyObject *denials_of(const struct cordon_result *res)
 					       text_of(d->rule), "fix", text_of(d->fix), "how",
 					       text_of(d->how));
 
+		if (item && add_details(item, d) < 0)
+			Py_CLEAR(item);
 		if (append(list, item) < 0)
 			Py_CLEAR(list);
 	}

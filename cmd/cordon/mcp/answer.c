@@ -160,6 +160,12 @@ void answer_denials(struct json_writer *w, const struct cordon_denial *denials, 
 		write_clean(w, "rule", denials[i].rule);
 		write_clean(w, "fix", denials[i].fix);
 		write_clean(w, "how", denials[i].how);
+		if (denials[i].count)
+			json_uint(w, "count", denials[i].count);
+		if (denials[i].sys_errno)
+			json_int(w, "errno", denials[i].sys_errno);
+		if (denials[i].program)
+			write_clean(w, "program", denials[i].program);
 		json_close_object(w);
 	}
 	json_close_array(w);

@@ -19,7 +19,9 @@
 	SCHEMA_TEXT("rule", "the key of the policy behind it") "," \
 	"\"fix\":{\"type\":[\"string\",\"null\"],\"description\":\"an option of the operator that " \
 		"would allow it\"}," \
-	"\"how\":{\"type\":\"string\",\"enum\":[\"enforced\",\"observed\",\"said\"]}", \
+	"\"how\":{\"type\":\"string\",\"enum\":[\"enforced\",\"observed\",\"said\"]}," \
+	SCHEMA_PLAIN("count", "integer") "," SCHEMA_PLAIN("errno", "integer") "," \
+	SCHEMA_TEXT("program", "the name that it gave itself"), \
 	"\"what\",\"target\",\"rule\",\"fix\",\"how\""))
 
 #define SCHEMA_USAGE SCHEMA_OBJECT( \
