@@ -2,6 +2,7 @@
 """Level microvm: the same policy behind a second kernel. Here it is emulated, so a start takes seconds;
 each test does as much as it can in one guest."""
 
+import fcntl
 import hashlib
 import json
 import os
@@ -99,6 +100,27 @@ def test_gc_removes_what_this_command_does_not_use(vm):
     assert got["removed"] == 2 and not other.exists() and not unfinished.exists()
     assert (cache / vm.guest["key"] / "vmlinux").exists()
     assert verb(vm, "gc").stdout == b"nothing to remove\n"
+
+
+@pytest.mark.light
+def test_what_a_killed_setup_left_is_told_from_one_at_work(vm):
+    """By a lock: the same cache may be another container's, whose processes have the same ids."""
+    cache = pathlib.Path(vm.guest["dir"])
+    left, at_work = cache / f".new-{os.getpid()}", cache / ".new-0123456789abcdef"
+    for path in (left, at_work):
+        path.mkdir()
+        vm.own(path)
+        vm.write(path / "vmlinux", "x")
+    fd = os.open(at_work, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        got = json.loads(verb(vm, "gc", "--json").stdout)
+        assert [g["key"] for g in got["guests"]] == [left.name] and got["removed"] == 1
+        assert (at_work / "vmlinux").exists() and not left.exists()
+    finally:
+        os.close(fd)
+    # Nobody has it any more: the next setup removes it, though it has nothing to make.
+    assert b"ready already" in verb(vm, "setup").stdout and not at_work.exists()
 
 
 @pytest.mark.light

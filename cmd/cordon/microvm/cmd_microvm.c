@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cordon microvm setup, status, gc: the guests that runs of level microvm start. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +101,7 @@ int cmd_microvm_setup(const struct parsed *args)
 	if (no_operands(args, &err) < 0 || microvm_find_qemu(&qemu, &err) < 0 ||
 	    open_all(true, &vm, &err) < 0)
 		return fail(&err);
+	microvm_tidy(&vm.cache);
 	r = microvm_image_find(&vm.cache, vm.agent, &image, &err);
 	if (r == 0 || (r > 0 && parsed_has(args, OPT_RENEW))) {
 		is_new = 1;
@@ -157,27 +157,23 @@ static int list_one(void *arg, const struct microvm_image *image)
 	return 0;
 }
 
-/* A setup that goes on at this moment is not in the way. */
-static int is_at_work(const struct microvm_image *image)
-{
-	int64_t pid;
-
-	if (strncmp(image->key, ".new-", 5) != 0)
-		return 0;
-	if (units_parse_count(image->key + 5, &pid, NULL) < 0 || pid < 1 || pid > INT32_MAX)
-		return 0;
-	return kill((pid_t)pid, 0) == 0 || errno == EPERM;
-}
-
 /* A machine that runs has read its files, so that they can go. */
 static int remove_one(void *arg, const struct microvm_image *image)
 {
 	struct lister *l = arg;
-	int r;
+	int r, fd = -1;
 
-	if (strcmp(image->key, l->newest.key) == 0 || is_at_work(image))
+	if (strcmp(image->key, l->newest.key) == 0)
 		return 0;
+	if (microvm_is_unfinished(image->key)) {
+		/* A setup that goes on at this moment is not in the way. */
+		fd = microvm_take_left(&l->vm->cache, image->key);
+		if (fd < 0)
+			return 0;
+	}
 	r = l->dry_run ? 0 : tree_remove(l->vm->cache.fd, image->key);
+	if (fd >= 0)
+		close(fd);
 	if (r < 0) {
 		if (!l->error)
 			l->error = -r;

@@ -70,6 +70,15 @@ int microvm_images(const struct cache *cache, const char *agent,
 int microvm_image_find(const struct cache *cache, const char *agent, struct microvm_image *ret,
 		       struct cordon_error *err);
 
+/* unfinished.c: where a setup works. Makes the directory, with a name of its own into @ret_name,
+ * and returns it, locked, or -errno. */
+int microvm_begin_dir(const struct cache *cache, char *ret_name, size_t size);
+int microvm_is_unfinished(const char *name);
+/* One that was left by a setup that was killed: a descriptor that keeps it so, or -1. */
+int microvm_take_left(const struct cache *cache, const char *name);
+/* Removes all of these. */
+void microvm_tidy(const struct cache *cache);
+
 /* setup.c: makes one. @quiet: without lines on standard error. */
 int microvm_setup(struct cache *cache, const void *agent, size_t agent_len, int quiet,
 		  struct microvm_image *ret, struct cordon_error *err);

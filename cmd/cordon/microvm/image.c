@@ -76,7 +76,7 @@ int microvm_images(const struct cache *cache, const char *agent,
 	while (!stop && (e = readdir(dir))) {
 		struct microvm_image image = { .kernel = "" };
 
-		if (!is_image_key(e->d_name) && strncmp(e->d_name, ".new-", 5) != 0)
+		if (!is_image_key(e->d_name) && !microvm_is_unfinished(e->d_name))
 			continue;
 		snprintf(image.key, sizeof(image.key), "%.32s", e->d_name);
 		if (is_image_key(e->d_name))

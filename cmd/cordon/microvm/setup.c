@@ -34,7 +34,8 @@ struct setup {
 	const void *agent;
 	size_t agent_len;
 	int quiet;
-	char name[64];	    /* of the directory that is being made */
+	char name[32];	    /* of the directory that is being made */
+	int dir_fd;	    /* ... and its lock */
 	char dir[PATH_MAX]; /* the same, absolute */
 	struct kernel kernel;
 	struct microvm_image image;
@@ -134,15 +135,16 @@ static int check_space(const struct setup *s, struct cordon_error *err)
 
 static int begin(struct setup *s, struct cordon_error *err)
 {
-	snprintf(s->name, sizeof(s->name), ".new-%d", (int)getpid());
-	/* A process that is gone had the same id. */
-	(void)tree_remove(s->cache->fd, s->name);
-	if (snprintf(s->dir, sizeof(s->dir), "%s/%s", s->cache->path, s->name) >=
+	s->dir_fd = microvm_begin_dir(s->cache, s->name, sizeof(s->name));
+	if (s->dir_fd < 0)
+		return cordon_err(err, CORDON_E_SYSTEM, -s->dir_fd,
+				  "cannot make a directory in '%s'", s->cache->path);
+	if (snprintf(s->dir, sizeof(s->dir), "%s/%s", s->cache->path, s->name) <
 	    (int)sizeof(s->dir) - 64)
-		return cordon_err(err, CORDON_E_PATH, ENAMETOOLONG, "the cache directory");
-	if (mkdirat(s->cache->fd, s->name, 0700) < 0)
-		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make '%s'", s->dir);
-	return 0;
+		return 0;
+	(void)tree_remove(s->cache->fd, s->name);
+	close(s->dir_fd);
+	return cordon_err(err, CORDON_E_PATH, ENAMETOOLONG, "the cache directory");
 }
 
 /* Not more of the kernel than QEMU loads: its content says which kernel it is. */
@@ -250,14 +252,11 @@ static int fill(struct setup *s, struct cordon_error *err)
  * under the name that this one had. */
 static int finish(struct setup *s, struct cordon_error *err)
 {
-	int dir = openat(s->cache->fd, s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r = dir < 0 ? -errno : tree_remove(dir, "fetch");
+	int r = tree_remove(s->dir_fd, "fetch");
 
 	/* The guest's sandbox may have another user, and gets no farther than here. */
-	if (r == 0 && (fchmod(dir, 0755) < 0 || fsync(dir) < 0))
+	if (r == 0 && (fchmod(s->dir_fd, 0755) < 0 || fsync(s->dir_fd) < 0))
 		r = -errno;
-	if (dir >= 0)
-		close(dir);
 	if (r == 0 && renameat(s->cache->fd, s->name, s->cache->fd, s->image.key) < 0 &&
 	    ((errno != EEXIST && errno != ENOTEMPTY) ||
 	     syscall(SYS_renameat2, s->cache->fd, s->name, s->cache->fd, s->image.key,
@@ -284,6 +283,8 @@ int microvm_setup(struct cache *cache, const void *agent, size_t agent_len, int 
 	sha256_add(&sum, agent, agent_len);
 	sha256_end_hex(&sum, s.image.agent);
 	s.image.is_ours = s.image.is_whole = 1;
+	/* First, as it may be what there is no room for. */
+	microvm_tidy(cache);
 	r = check_space(&s, err);
 	if (r == 0)
 		r = begin(&s, err);
@@ -293,6 +294,7 @@ int microvm_setup(struct cache *cache, const void *agent, size_t agent_len, int 
 	if (r == 0)
 		r = finish(&s, err);
 	(void)tree_remove(cache->fd, s.name);
+	close(s.dir_fd);
 	if (r == 0)
 		*ret = s.image;
 	return r;
