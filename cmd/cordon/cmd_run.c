@@ -468,6 +468,7 @@ static int __attribute__((noinline)) start(struct session *s, const struct parse
 	if (vm_is_wanted(s->policy))
 		s->has_terminal = 0;
 	run_options_init(&options, args, home, sizeof(home));
+	microvm_disown();
 	options.tells_files = 1;
 	if (packages_use(args, s->launcher, s->policy, &options, err) < 0 ||
 	    workspace_options(args, s->policy, &options, err) < 0 ||

@@ -409,8 +409,13 @@ def test_what_a_command_starts_with_is_the_callers(vm):
     """Where it starts, also if that is relative, and what files it makes are for whom."""
     (vm.work / "sub").mkdir()
     vm.own(vm.work / "sub")
-    done = run(vm, ["-w", ".", "-C", "sub"], [SH, "-c", "pwd; umask; touch made; mkdir dir"], umask=0o077)
+    opts = ["-w", ".", "-C", "sub", "-w", vm.home]
+    env = {**vm.env_more, "XDG_STATE_HOME": str(vm.mkdir("state"))}
+    script = "pwd; umask; touch made ~/made; mkdir dir"
+    done = vm.run(opts, [SH, "-c", script], "microvm", env=env, timeout=START, umask=0o077)
     assert done.stdout.decode().split() == [str(vm.work / "sub"), "0077"], done
+    # A home that is granted is the command's, also where Cordon keeps things of its own outside.
+    assert (vm.home / "made").stat().st_uid == vm.uid and not (vm.home / ".cache").exists()
     assert [oct((vm.work / "sub" / n).stat().st_mode & 0o777) for n in ("made", "dir")] == ["0o600", "0o700"]
 
 

@@ -53,6 +53,10 @@ struct vm {
 /* self.c: what this process is to be at that level, NULL = an ordinary command. */
 int (*microvm_role(const char *name))(void);
 
+/* In the guest, once the command's variables are known: Cordon has no directories there, and what
+ * is at their places is the command's, as the host's policy has it. */
+void microvm_disown(void);
+
 /* Is it for us? */
 int vm_is_wanted(const struct cordon_policy *policy);
 

@@ -104,6 +104,21 @@ int microvm_self_fd(struct cordon_error *err)
 	return cordon_err(err, CORDON_E_SYSTEM, -r, "cannot make a memory file");
 }
 
+static int is_in_guest(void)
+{
+	const char *file = (const char *)getauxval(AT_EXECFN);
+
+	return file && strcmp(file, AGENT_COMMAND) == 0;
+}
+
+void microvm_disown(void)
+{
+	static char *none[] = { NULL };
+
+	if (is_in_guest())
+		environ = none;
+}
+
 int (*microvm_role(const char *name))(void)
 {
 	static const char memfd[] = "/memfd:" MICROVM_MEMFD " (deleted)";
@@ -115,7 +130,7 @@ int (*microvm_role(const char *name))(void)
 	if (name && !strcmp(name, MICROVM_AGENT) && getpid() == 1)
 		return microvm_agent;
 	/* Started by the agent: messages go into the receipt, and the host shows them. */
-	if (file && !strcmp(file, AGENT_COMMAND))
+	if (is_in_guest())
 		out_silence();
 	/* Executed by descriptor, as a command of the user never is. */
 	if (!file || strncmp(file, "/dev/fd/", 8) != 0)
