@@ -129,12 +129,10 @@ def test_what_a_killed_setup_left_is_told_from_one_at_work(vm):
     [
         ("--net-allow", ["--net-allow", "example.com"]),
         ("--publish", ["--publish", "8080"]),
-        ("--workspace", ["--workspace", "."]),
         ("--commands", ["--commands", "sh"]),
         ("--gpu", ["--gpu", "all"]),
         ("--device", ["--device", "/dev/fuse"]),
         ("--with", ["--with", "requests"]),
-        ("--private", ["--private", "kept"]),
         ("-i", ["-i"]),
         ("--warm", ["--warm"]),
         ("--dry-run", ["--dry-run"]),
@@ -247,6 +245,58 @@ def test_real_programs_and_streams_of_megabytes(vm):
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout == data[::-1] and done.stderr == bytes(range(256))
     assert (work / "t").stat().st_mode & 0o111
+
+
+WORKSPACE = """
+cat a; echo two >> a; rm b; mv d e; ln -s a link; chmod 755 e/c
+head -c 20M /dev/zero > big && mv big bigger
+cat ~/read /tmp/read /var/tmp/read; cat {kept}/tmp/read || echo not itself
+cat {out}/canary || echo hidden
+echo more >> ~/read; echo more >> /tmp/read; mkdir ~/dir; mkfifo /tmp/pipe
+(echo through > /tmp/pipe) & cat /tmp/pipe
+"""
+
+
+@pytest.mark.light
+def test_a_workspace_and_a_private_directory(vm):
+    """The host takes what was changed from its own copy; the base stays as it is until it is told. What is
+    private is the same at all levels."""
+    base, kept = vm.mkdir("base"), vm.base / "kept"
+    (base / "d").mkdir()
+    vm.own(base / "d")
+    for name in ("a", "b", "d/c"):
+        vm.write(base / name, "one\n")
+    vm.write(vm.out / "canary", "SECRET\n")
+    private = ["--private", kept]
+    assert vm.run(private, [SH, "-c", "echo home > ~/read; echo tmp > /tmp/read"]).returncode == 0
+    env = {**vm.env_more, "XDG_STATE_HOME": str(vm.mkdir("state"))}
+    opts = [*private, "--workspace", base, "-C", base, "--diff"]
+    script = WORKSPACE.format(kept=kept, out=vm.out)
+    got = vm.receipt(opts, [SH, "-c", script], "microvm", env=env, timeout=START)
+    assert (got["kind"], got["status"]) == ("exited", 0), got
+    assert got["stdout"].splitlines() == ["one", "home", "tmp", "tmp", "not itself", "hidden", "through"], got
+    changes = {c["path"]: c["kind"] for c in got["workspace"]["changes"] if c["listed"]}
+    renamed = {"a": "modified", "b": "deleted", "e/c": "renamed", "link": "added", "bigger": "added"}
+    assert changes == renamed
+    assert sorted(p.name for p in base.iterdir()) == ["a", "b", "d"] and (base / "a").read_text() == "one\n"
+    done = vm.outside([vm.cordon, "workspace", "commit", got["workspace"]["id"]], env=env)
+    assert done.returncode == 0, done.stderr
+    assert (base / "a").read_text() == "one\ntwo\n" and not (base / "b").exists()
+    assert (base / "bigger").stat().st_size == 20 << 20 and os.readlink(base / "link") == "a"
+    again = vm.run(private, [SH, "-c", "cat ~/read /tmp/read; ls ~"])
+    assert again.stdout.decode().split() == ["home", "more", "tmp", "more", "dir", "read"], again
+    # The control: without the directory nothing of it is there.
+    assert vm.run([], [SH, "-c", "cat ~/read /tmp/read"]).returncode == 1
+
+
+def test_a_workspace_has_the_limit_of_the_disk(vm):
+    base = vm.mkdir("base")
+    opts = ["--workspace", base, "-C", base, "--disk", "4M", "--on-exit", "discard"]
+    env = {**vm.env_more, "XDG_STATE_HOME": str(vm.mkdir("state"))}
+    # Small files at the end, so that the watch has seen it.
+    script = "head -c 64M /dev/urandom > big; i=0; while :; do echo >> more; done"
+    got = vm.receipt(opts, [SH, "-c", script], "microvm", env=env, timeout=START)
+    assert (got["kind"], got["status"]) == ("disk", 137), got
 
 
 @pytest.mark.light

@@ -114,6 +114,8 @@ int vm_prepare(struct vm *vm, const struct parsed *args, struct cordon_policy **
 		return r;
 	options->image_fd = r;
 	options->channel = 1;
+	/* The kernel and the first file system, in a place where nothing of the policy's is. */
+	options->code_dir = vm->dir;
 	vm->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (vm->timer_fd < 0)
 		return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot make a timer");

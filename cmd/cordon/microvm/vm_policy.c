@@ -36,6 +36,9 @@
 #define BOOT_CPU_MS 120000
 #define ENTROPY_BYTES 64
 
+/* Where a private directory is seen. */
+static const char *const private_places[] = { "/tmp", "~" };
+
 /* What this level does not have yet, and who has. */
 int vm_refuse(const struct parsed *args, const struct cordon_policy *p, struct cordon_error *err)
 {
@@ -47,12 +50,10 @@ int vm_refuse(const struct parsed *args, const struct cordon_policy *p, struct c
 		{ "--publish", p->net_publish.n > 0 },
 		{ "--net-max", p->net_max_bytes > 0 },
 		{ "--net-log", parsed_has(args, OPT_NET_LOG) },
-		{ "--workspace", p->workspace || parsed_has(args, OPT_FROM) },
 		{ "--commands", p->commands_set == 1 },
 		{ "--gpu", p->gpu && strcmp(p->gpu, "none") != 0 },
 		{ "--device", p->devices.n > 0 },
 		{ "--with", parsed_has(args, OPT_WITH) || parsed_has(args, OPT_WITH_FILE) },
-		{ "--private", parsed_has(args, OPT_PRIVATE) },
 		{ "-i", parsed_has(args, OPT_INTERACTIVE) },
 		{ "--warm", parsed_has(args, OPT_WARM) },
 		{ "--dry-run", parsed_has(args, OPT_DRY_RUN) },
@@ -113,11 +114,9 @@ int vm_outer_policy(struct vm *vm, struct cordon_error *err)
 	r = cordon_policy_set(p, "limits.procs", QEMU_PROCS, err);
 	if (r == 0)
 		r = cordon_policy_set(p, "limits.open_files", QEMU_OPEN_FILES, err);
-	if (r == 0)
+	/* What the command writes there is on the host, where its limit is, too. */
+	if (r == 0 && !p->workspace && !parsed_has(vm->args, OPT_PRIVATE))
 		r = cordon_policy_set(p, "limits.disk", QEMU_DISK, err);
-	/* Beside what the policy grants: the kernel and the first file system. */
-	if (r == 0)
-		r = cordon_policy_set(p, "fs.read", vm->dir, err);
 	vm->outer = p;
 	return r;
 }
@@ -146,6 +145,29 @@ static void make_real(struct cordon_policy *p, struct strlist *list)
 	}
 }
 
+static int add_write(struct cordon_policy *p, const char *path, struct cordon_error *err)
+{
+	if (strlist_add(&p->arena, &p->fs_write, path) < 0)
+		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
+	return 0;
+}
+
+/* What the outer sandbox put at these places, the workspace's copy and the private directory, is a
+ * directory like any other to the guest. */
+static int grant_places(const struct vm *vm, struct cordon_policy *p, struct cordon_error *err)
+{
+	int r = 0;
+
+	if (p->workspace)
+		r = add_write(p, p->workspace, err);
+	p->workspace = NULL;
+	if (!parsed_has(vm->args, OPT_PRIVATE))
+		return r;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(private_places); i++)
+		r = add_write(p, private_places[i], err);
+	return r;
+}
+
 int vm_inner_policy(const struct vm *vm, char **ret, struct cordon_error *err)
 {
 	struct cordon_policy *p;
@@ -161,12 +183,14 @@ int vm_inner_policy(const struct vm *vm, char **ret, struct cordon_error *err)
 	p->user = NULL;
 	p->output_bytes = -1;
 	p->output_end = -1;
+	r = grant_places(vm, p, err);
 	make_real(p, &p->fs_read);
 	make_real(p, &p->fs_write);
 	/* The file of this policy lies elsewhere, so relative would mean something else. */
 	if (p->cwd && real_path(p, p->cwd))
 		p->cwd = real_path(p, p->cwd);
-	r = set_number(p, "limits.memory", command_memory(vm->policy), err);
+	if (r == 0)
+		r = set_number(p, "limits.memory", command_memory(vm->policy), err);
 	if (r == 0)
 		r = cordon_policy_to_json(p, ret, err);
 	cordon_policy_free(p);
@@ -304,9 +328,9 @@ int vm_write_start(struct vm *vm)
 	     *word; word++)
 		microvm_add(sb, FIELD_ARG, *word);
 	microvm_add(sb, FIELD_ARG, "-kernel");
-	add_arg(sb, "%s/%s", vm->dir, MICROVM_KERNEL);
+	add_arg(sb, "%s/%s", CORDON_CODE_DIR, MICROVM_KERNEL);
 	microvm_add(sb, FIELD_ARG, "-initrd");
-	add_arg(sb, "%s/%s", vm->dir, MICROVM_INITRAMFS);
+	add_arg(sb, "%s/%s", CORDON_CODE_DIR, MICROVM_INITRAMFS);
 	microvm_add(sb, FIELD_ARG, "-append");
 	add_arg(sb,
 		"quiet loglevel=0 panic=-1 rdinit=%s tsc_early_khz=%u mitigations=off "
