@@ -41,6 +41,7 @@ TIERS = {
     "src/init/broker": 5,
     "src/init/files": 5,
     "src/gateway": 5,
+    "src/meter": 5,
     "src/launch": 5,
     "src/warm": 5,
     "src/packages": 6,
@@ -74,6 +75,7 @@ BARE = {"src/arch", "src/base", "src/uapi", "src/format", "src/bare", "src/net"}
 ONLY = {
     "src/init": BARE | {"src/seccomp", "src/plan"},
     "src/gateway": BARE,
+    "src/meter": BARE,
     "src/warm": {"src/arch", "src/bare"},
     "cmd/cordon": {"src/base", "src/format", "src/discover"},
     # Made of the rooms of the library, as packages are, and no interface of it yet.

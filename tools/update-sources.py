@@ -33,6 +33,7 @@ LISTS = [
     ("src/plan/meson.build", "plan_sources", "*.c"),
     ("src/init/meson.build", "init_sources", "**/*.c"),
     ("src/gateway/meson.build", "gateway_sources", "*.c"),
+    ("src/meter/meson.build", "meter_sources", "*.c"),
     ("src/launch/meson.build", "launch_sources", "*.c"),
     ("src/packages/meson.build", "packages_sources", "*.c"),
     ("src/api/meson.build", "api_sources", "*.c"),

@@ -442,6 +442,11 @@ void explain_usage(const struct cordon_result *result)
 			result->cpu_user_ms / 1e3, result->cpu_system_ms / 1e3,
 			(double)result->max_memory_bytes / MIB, (uintmax_t)result->procs_peak,
 			result->procs_peak == 1 ? "" : "s", (double)result->disk_bytes / MIB);
+	if (result->gpu_known & CORDON_GPU_MEMORY)
+		strbuf_printf(&sb, "cordon: GPU memory %.1f MiB\n",
+			      (double)result->max_gpu_memory_bytes / MIB);
+	if (result->gpu_known & CORDON_GPU_UTILIZATION)
+		strbuf_printf(&sb, "cordon: GPU %u %% busy\n", result->gpu_utilization_percent);
 	if (result->net_bytes_in || result->net_bytes_out)
 		strbuf_printf(&sb, "cordon: network %ju bytes in, %ju bytes out\n",
 			      (uintmax_t)result->net_bytes_in, (uintmax_t)result->net_bytes_out);

@@ -254,6 +254,12 @@ struct cordon_lost_files {
 
 #define CORDON_STAMPS_MAX 16
 
+/* What is known of the GPUs that a run used. */
+enum cordon_gpu_known {
+	CORDON_GPU_MEMORY = 1,
+	CORDON_GPU_UTILIZATION = 2
+};
+
 /** Account of one run; lives as long as the run. Fields may be added at the end. */
 struct cordon_result {
 	int kind;      /* enum cordon_kind */
@@ -283,6 +289,10 @@ struct cordon_result {
 	size_t n_published;
 	const struct cordon_run_workspace *workspace; /* NULL = none */
 	const struct cordon_lost_files *lost_files;   /* NULL = none */
+	/* Of NVIDIA's GPUs, as far as the driver's library tells; of others nothing is known. */
+	int gpu_known;			  /* enum cordon_gpu_known: which of the following */
+	uint32_t gpu_utilization_percent; /* the mean, 0 to 100 */
+	uint64_t max_gpu_memory_bytes;	  /* of the whole tree, the highest that was seen */
 };
 
 /** Starts a run. @policy and all of @options are used only during this call, except stream data.

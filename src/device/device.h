@@ -73,6 +73,9 @@ const char *device_library_cdi(struct arena *arena, const char *root, const char
  */
 extern const char *const device_library_dirs[];
 
+/* Directories in which every loader looks. NULL-terminated. */
+extern const char *const device_default_dirs[];
+
 /* Why nobody may be given the character device @rdev; NULL = it may be given. */
 const char *device_refusal(const char *root, dev_t rdev);
 

@@ -42,6 +42,8 @@ struct cache_entry {
 	uint64_t hwcap;
 };
 
+const char *const device_default_dirs[] = { "/lib64", "/usr/lib64", "/lib", "/usr/lib", NULL };
+
 const char *const device_library_dirs[] = {
 	"/usr/local/nvidia/lib64", /* Kubernetes nodes of some clouds */
 	"/usr/local/cuda/compat",  /* CUDA's images */

@@ -19,7 +19,6 @@
 #include "launch/net_proxy.h"
 #include "sys/calls.h"
 
-#define SIZE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
 #define FIRST_PUBLISH 5
 
 static int is_wanted(const struct cordon_policy *policy)
@@ -94,28 +93,6 @@ static int make_config_fd(const struct gateway_config *config, int has_log)
 	return fd;
 }
 
-/* Shared memory, sealed so that the gateway cannot shrink it while we read it. */
-static int make_account(struct run_gateway *g)
-{
-	int fd = sys_memfd_create("cordon-account", MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
-	void *at;
-
-	if (fd < 0)
-		return fd;
-	r = ftruncate(fd, sizeof(*g->account)) < 0 ? -errno : 0;
-	if (r == 0)
-		r = sys_fcntl(fd, F_ADD_SEALS, SIZE_SEALS);
-	at = r < 0 ? MAP_FAILED : mmap(NULL, sizeof(*g->account), PROT_READ, MAP_SHARED, fd, 0);
-	if (r == 0 && at == MAP_FAILED)
-		r = -errno;
-	if (r < 0) {
-		close(fd);
-		return r;
-	}
-	g->account = at;
-	return fd;
-}
-
 static int spawn(struct cordon_run *run, struct cordon_error *err)
 {
 	struct run_gateway *g = &run->gateway;
@@ -148,15 +125,17 @@ static int tell(struct cordon_run *run, struct cordon_error *err)
 	int has_log = run->options.net_log_fd > 0;
 	int fds[FIRST_PUBLISH + GATEWAY_PUBLISH_MAX], r;
 	unsigned n = 4, n_shared;
+	void *account = NULL;
 
 	fds[0] = make_config_fd(run->plan->gateway, has_log);
 	if (fds[0] < 0)
 		return system_error(err, fds[0], "cannot write the gateway's rules");
-	fds[1] = make_account(g);
+	fds[1] = shared_fd("cordon-account", sizeof(*g->account), &account);
 	if (fds[1] < 0) {
 		close(fds[0]);
 		return system_error(err, fds[1], "cannot prepare the gateway");
 	}
+	g->account = account;
 	fds[2] = g->peer_fd;
 	g->peer_fd = -1;
 	fds[3] = run->launcher->self_fd;

@@ -7,6 +7,8 @@ extern const unsigned char cordon_init_image[];
 extern const unsigned int cordon_init_image_len;
 extern const unsigned char cordon_gateway_image[];
 extern const unsigned int cordon_gateway_image_len;
+extern const unsigned char cordon_meter_image[];
+extern const unsigned int cordon_meter_image_len;
 
 /* There (arch/own_init_*.s) in a program whose own file, executed as "cordon-init", is init. */
 extern const char cordon_own_init __attribute__((weak));

@@ -27,6 +27,7 @@
 #include "format/control.h"
 #include "launch/cgroup.h"
 #include "launch/gateway.h"
+#include "launch/meter.h"
 #include "launch/private.h"
 #include "launch/workspace.h"
 #include "plan/plan.h"
@@ -40,6 +41,7 @@
 struct grave {
 	int pid_fd; /* -1 = collected */
 	struct cgroup cgroup;
+	int may_linger; /* nobody waits for it */
 };
 
 struct cordon_launcher {
@@ -56,6 +58,7 @@ struct cordon_launcher {
 	unsigned n_graveyard;
 	struct cgroup_home cgroups; /* does not change once found */
 	int gateway_fd;		    /* sealed memfd with the gateway program, -1 = not made yet */
+	int meter_fd;		    /* the same for the meter */
 	int idmap_fd; /* user namespace for idmapped mounts (root only), -1 = not made yet */
 	uint32_t idmap_uid, idmap_gid;
 };
@@ -116,6 +119,9 @@ int spawn_receive(int ctl_fd, union control_message *ret, int *ret_fd);
 int spawn_send(int ctl_fd, const struct control_order *order, const int *fds, unsigned n_fds);
 /* A sealed memory file with these bytes, or -errno. */
 int sealed_fd(const char *name, const void *block, size_t size);
+/* Memory to share with a helper, which cannot shrink it while we read: the descriptor, or -errno.
+ * *@ret is mapped for reading. */
+int shared_fd(const char *name, size_t size, void **ret);
 /* Sends one message with up to CONTROL_FDS_MAX descriptors. */
 int send_with_fds(int socket_fd, const void *data, size_t size, const int *fds, unsigned n_fds);
 /* Writes the id maps of a run started by root. */
@@ -149,6 +155,8 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 
 /* Collects the exit of @pid_fd and removes @cgroup (both are consumed), now or later. */
 void graveyard_bury(struct cordon_launcher *launcher, int pid_fd, struct cgroup *cgroup);
+/* The same for a process that was killed and may be stuck in a driver: never waited for. */
+void graveyard_leave(struct cordon_launcher *launcher, int pid_fd);
 void graveyard_sweep(struct cordon_launcher *launcher, int wait);
 
 /* Detached mounts of the plan's descriptors that show root's files as the run's. */
@@ -265,6 +273,7 @@ struct cordon_run {
 	struct git_snapshot *repositories; /* what lay in the plan's before the run */
 	struct run_covers covers;
 	struct run_gateway gateway;
+	struct run_meter meter;
 	struct run_workspace workspace;
 	struct run_private private_dir;
 	struct plan_private_dir code; /* with the run's program; fd -1 = none */

@@ -120,7 +120,7 @@ int cordon_launcher_new(struct cordon_launcher **ret, struct cordon_error *err)
 
 	if (!l)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
-	l->init_fd = l->self_fd = l->idmap_fd = l->gateway_fd = -1;
+	l->init_fd = l->self_fd = l->idmap_fd = l->gateway_fd = l->meter_fd = -1;
 	l->cgroups = (struct cgroup_home)CGROUP_HOME_INIT;
 	l->pid = getpid();
 	l->n_filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 0 ? 0 : caller_filters();
@@ -166,6 +166,8 @@ void cordon_launcher_free(struct cordon_launcher *l)
 		close(l->idmap_fd);
 	if (l->gateway_fd >= 0)
 		close(l->gateway_fd);
+	if (l->meter_fd >= 0)
+		close(l->meter_fd);
 	cgroup_home_done(&l->cgroups);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
@@ -200,18 +202,26 @@ static int try_close(struct cordon_launcher *l, struct grave *grave, int wait)
 	return 1;
 }
 
-/* With @wait also those that have not ended yet. */
+/* With @wait also those that have not ended yet; one that may linger is left to the kernel then,
+ * which gives it to whoever collects orphans when we end. */
 void graveyard_sweep(struct cordon_launcher *l, int wait)
 {
 	unsigned kept = 0;
 
 	pthread_mutex_lock(&l->lock);
 	for (unsigned i = 0; i < l->n_graveyard; i++) {
+		struct grave *grave = &l->graveyard[i];
+		int must_end = wait && !grave->may_linger;
+
 		/* EINTR: wait again. */
-		while (!try_close(l, &l->graveyard[i], wait) && wait)
+		while (!try_close(l, grave, must_end) && must_end)
 			;
-		if (l->graveyard[i].pid_fd >= 0 || l->graveyard[i].cgroup.dir_fd >= 0)
-			l->graveyard[kept++] = l->graveyard[i];
+		if (wait && grave->pid_fd >= 0) {
+			close(grave->pid_fd);
+			grave->pid_fd = -1;
+		}
+		if (grave->pid_fd >= 0 || grave->cgroup.dir_fd >= 0)
+			l->graveyard[kept++] = *grave;
 	}
 	l->n_graveyard = kept;
 	pthread_mutex_unlock(&l->lock);
@@ -219,7 +229,7 @@ void graveyard_sweep(struct cordon_launcher *l, int wait)
 
 void graveyard_bury(struct cordon_launcher *l, int pid_fd, struct cgroup *cgroup)
 {
-	struct grave grave = { pid_fd, *cgroup };
+	struct grave grave = { pid_fd, *cgroup, 0 };
 	int is_buried = 0;
 
 	*cgroup = (struct cgroup)CGROUP_INIT;
@@ -235,6 +245,25 @@ void graveyard_bury(struct cordon_launcher *l, int pid_fd, struct cgroup *cgroup
 	/* No room: wait. It was told to end and needs some milliseconds at most. */
 	while (!is_buried && !try_close(l, &grave, 1))
 		;
+}
+
+void graveyard_leave(struct cordon_launcher *l, int pid_fd)
+{
+	struct grave grave = { pid_fd, CGROUP_INIT, 1 };
+	int is_left = 0;
+
+	if (try_close(l, &grave, 0))
+		return;
+	graveyard_sweep(l, 0);
+	pthread_mutex_lock(&l->lock);
+	/* The rest is for those that have to be waited for. */
+	if (l->n_graveyard < GRAVEYARD_MAX / 2) {
+		l->graveyard[l->n_graveyard++] = grave;
+		is_left = 1;
+	}
+	pthread_mutex_unlock(&l->lock);
+	if (!is_left)
+		close(pid_fd);
 }
 
 const struct cgroup_home *launcher_cgroups(struct cordon_launcher *l)

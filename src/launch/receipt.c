@@ -51,6 +51,10 @@ static void write_usage(struct json_writer *w, const struct cordon_result *res)
 	write_count(w, "max_memory_bytes", res->max_memory_bytes, is_known);
 	write_count(w, "procs_peak", res->procs_peak, is_known);
 	write_count(w, "disk_bytes", res->disk_bytes, is_known);
+	write_count(w, "max_gpu_memory_bytes", res->max_gpu_memory_bytes,
+		    res->gpu_known & CORDON_GPU_MEMORY);
+	write_count(w, "gpu_utilization_percent", res->gpu_utilization_percent,
+		    res->gpu_known & CORDON_GPU_UTILIZATION);
 	json_uint(w, "net_bytes_in", res->net_bytes_in);
 	json_uint(w, "net_bytes_out", res->net_bytes_out);
 	json_close_object(w);

@@ -584,6 +584,7 @@ void result_fill(struct cordon_run *run)
 		fill_limits(run);
 		fill_lost(run);
 		gateway_account(run);
+		meter_account(run);
 		said_account(run);
 		tell_late_notes(run);
 	}

@@ -308,6 +308,7 @@ static void finish(struct cordon_run *run)
 	}
 	if (!run->orphaned)
 		result_fill(run);
+	meter_done(run->launcher, &run->meter);
 	result_add_look(run);
 	private_end(run);
 	workspace_end(run, !run->error_set && (run->report.stamps_ns[STAGE_EXEC] != 0 ||
@@ -528,6 +529,7 @@ void cordon_run_free(struct cordon_run *run)
 		scratch_remove(run->scratch_parent_fd, run->scratch);
 	spawned_done(run->launcher, &run->spawned);
 	gateway_done(run->launcher, &run->gateway);
+	meter_done(run->launcher, &run->meter);
 	relay_done(&run->in);
 	relay_done(&run->out);
 	relay_done(&run->err);

@@ -15,6 +15,8 @@
 #include "launch/launch.h"
 #include "sys/calls.h"
 
+#define SIZE_SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW)
+
 static const struct {
 	char letters[3];
 	uint64_t flags;
@@ -232,6 +234,27 @@ int sealed_fd(const char *name, const void *block, size_t size)
 		close(fd);
 		return r;
 	}
+	return fd;
+}
+
+int shared_fd(const char *name, size_t size, void **ret)
+{
+	int fd = sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING), r;
+	void *at;
+
+	if (fd < 0)
+		return fd;
+	r = ftruncate(fd, (off_t)size) < 0 ? -errno : 0;
+	if (r == 0)
+		r = sys_fcntl(fd, F_ADD_SEALS, SIZE_SEALS);
+	at = r < 0 ? MAP_FAILED : mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	if (r == 0 && at == MAP_FAILED)
+		r = -errno;
+	if (r < 0) {
+		close(fd);
+		return r;
+	}
+	*ret = at;
 	return fd;
 }
 

@@ -397,6 +397,8 @@ static int start_at(struct cordon_run *run, const struct cordon_policy *policy, 
 	/* Init waits for the gateway before it starts the command. */
 	if (r == 0)
 		r = gateway_start(run, err);
+	if (r == 0)
+		meter_start(run);
 	close_guest_ends(guest_fds);
 	if (r == 0)
 		r = note_before(run, err);
@@ -438,6 +440,7 @@ static void undo_start(struct cordon_run *run)
 	covers_done(run);
 	git_snapshot_free(TAKE_PTR(run->repositories));
 	gateway_done(run->launcher, &run->gateway);
+	meter_done(run->launcher, &run->meter);
 	for (size_t i = 0; i < ARRAY_SIZE(relays); i++) {
 		/* Closing is not enough: the caller has the same file open. */
 		if (run->epoll_fd >= 0)
@@ -672,6 +675,7 @@ int run_start_parked(struct cordon_launcher *launcher, struct parked *parked,
 	clock_gettime(CLOCK_REALTIME_COARSE, &run->started_at);
 	run->spawned = (struct spawned)SPAWNED_INIT;
 	run->gateway = (struct run_gateway)RUN_GATEWAY_INIT;
+	run->meter = (struct run_meter)RUN_METER_INIT;
 	run->workspace = (struct run_workspace)RUN_WORKSPACE_INIT;
 	run->private_dir = (struct run_private)RUN_PRIVATE_INIT;
 	run->code.fd = -1;

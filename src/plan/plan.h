@@ -24,6 +24,7 @@
 
 #include "base/arena.h"
 #include "format/gateway.h"
+#include "format/meter.h"
 #include "format/plan.h"
 #include "git/nested.h"
 #include "policy/policy.h"
@@ -155,6 +156,9 @@ struct plan {
 	const struct gateway_config *gateway; /* NULL = no network beyond the sandbox's own */
 	struct plan_publish *publish;
 	size_t n_publish;
+	/* NULL = there is nothing to measure. The launcher adds the processes. */
+	const struct meter_order *meter;
+	const char *meter_library; /* real path */
 };
 
 /* Before there is a plan: the limits that a control group could enforce, and whether one is wanted

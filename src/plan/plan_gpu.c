@@ -25,9 +25,6 @@
 #define KFD_SYS "/sys/devices/virtual/kfd"
 #define LIBRARY_PATH "LD_LIBRARY_PATH"
 
-/* Directories in which every loader looks. */
-static const char *const default_library_dirs[] = { "/lib64", "/usr/lib64", "/lib", "/usr/lib" };
-
 struct plan_gpus {
 	struct gpu_list list;
 	bool is_chosen[GPUS_MAX];
@@ -196,8 +193,8 @@ static int find_libraries(struct build *b, struct plan_gpus *g)
 		dir = arena_strndup(b->arena, path, path_dir_len(path));
 		return dir ? grant_libraries(b, dir) : plan_nomem(b);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(default_library_dirs); i++)
-		if (has_library(default_library_dirs[i]))
+	for (size_t i = 0; device_default_dirs[i]; i++)
+		if (has_library(device_default_dirs[i]))
 			return 0;
 	dir = caller_library_dir(b);
 	for (size_t i = 0; !dir && device_library_dirs[i]; i++)
@@ -281,6 +278,21 @@ bool plan_has_nvidia(const struct build *b)
 	return b->gpus && b->gpus->n_nvidia > 0;
 }
 
+void plan_meter_gpus(const struct build *b, struct meter_order *ret)
+{
+	for (size_t i = 0; i < b->gpus->list.n && ret->n_gpus < METER_GPUS_MAX; i++) {
+		const struct gpu *gpu = &b->gpus->list.v[i];
+		struct meter_gpu *at = &ret->gpus[ret->n_gpus];
+
+		if (!b->gpus->is_chosen[i] || gpu->vendor != GPU_NVIDIA)
+			continue;
+		at->number = gpu->number;
+		if (gpu->pci && strlen(gpu->pci) < sizeof(at->pci))
+			memcpy(at->pci, gpu->pci, strlen(gpu->pci) + 1);
+		ret->n_gpus++;
+	}
+}
+
 int plan_collect_gpus(struct build *b)
 {
 	int r;
@@ -291,7 +303,9 @@ int plan_collect_gpus(struct build *b)
 	if (!b->gpus || gpu_find_all(b->arena, "", &b->gpus->list) < 0)
 		return plan_nomem(b);
 	r = choose_all(b, b->gpus);
-	return r < 0 ? r : add_chosen(b, b->gpus);
+	if (r == 0)
+		r = add_chosen(b, b->gpus);
+	return r < 0 ? r : plan_build_meter(b);
 }
 
 int plan_gpu_env(struct build *b)

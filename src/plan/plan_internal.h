@@ -288,6 +288,11 @@ int plan_gpu_steps(struct build *b);
 int plan_gpu_rules(struct build *b);
 int plan_gpu_env(struct build *b);
 bool plan_has_nvidia(const struct build *b);
+/* NVIDIA's GPUs of the run. */
+void plan_meter_gpus(const struct build *b, struct meter_order *ret);
+
+/* plan_meter.c */
+int plan_build_meter(struct build *b);
 
 /* plan_nobody.c */
 void plan_choose_nobody(struct build *b);

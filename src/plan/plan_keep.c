@@ -102,6 +102,8 @@ bool plan_keep(struct plan *plan)
 			return false;
 	return keep(plan, &plan->mount_fds, plan->n_mount_fds, sizeof(*plan->mount_fds)) &&
 	       keep(plan, &plan->publish, plan->n_publish, sizeof(*plan->publish)) &&
+	       keep(plan, &plan->meter, 1, sizeof(*plan->meter)) &&
+	       keep_string(plan, &plan->meter_library) &&
 	       keep(plan, &plan->gateway, plan->gateway ? plan->gateway->size : 0, 1) &&
 	       keep_names(plan, &plan->reserved, plan->n_reserved) &&
 	       keep_names(plan, &plan->absent, plan->n_absent) && keep_repos(plan) &&

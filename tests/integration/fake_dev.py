@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A /dev with nodes that this machine does not have, for one command.
 
-    fake_dev.py ID NAME[=REAL]... [/FILE=TEXT | /LINK->TARGET]... -- COMMAND [ARGUMENT...]
+    fake_dev.py ID NAME[=REAL]... [/FILE=TEXT | /LINK->TARGET | /FILE<SOURCE | /PIPE| | /PATH!CHANGE]... -- COMMAND [ARGUMENT...]
 
 In a mount namespace of its own /dev becomes a tmpfs with the usual nodes and, at each NAME, one like the
 host's harmless node REAL (default: full). Directories of the root with files or links become one with just
-these. The command runs as user and group ID.
+these: texts, links, copies, named pipes. CHANGE is "chmod MODE" or "chown ID", of what is made before it. The command runs as user and group ID.
 
 Root makes nodes. Any other user mounts the host's own at those names, which therefore all are the same
 object for Landlock: a user namespace gives him the right to mount, and a second one inside his own id
@@ -15,6 +15,7 @@ again, without that right.
 import ctypes
 import os
 import pathlib
+import shutil
 import sys
 
 NEWNS, NEWUSER = 0x00020000, 0x10000000
@@ -57,6 +58,14 @@ def show(name, real, old):
 
 
 def make(text):
+    if "!" in text:
+        name, _, change = text.partition("!")
+        verb, value = change.split()
+        return os.chmod(name, int(value, 8)) if verb == "chmod" else os.chown(name, int(value), -1)
+    if "<" in text or text.endswith("|"):
+        name, _, source = text.rstrip("|").partition("<")
+        os.makedirs(os.path.dirname(name), 0o755, exist_ok=True)
+        return shutil.copy(source, name) if source else os.mkfifo(name)
     name, link, target = text.partition("->")
     name, _, content = name.partition("=")
     path = pathlib.Path(name)
@@ -65,6 +74,7 @@ def make(text):
         path.symlink_to(target)
     else:
         path.write_text(content)
+    return None
 
 
 def main():

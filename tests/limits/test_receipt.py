@@ -14,6 +14,7 @@ from meter import MIB, inits, tasks, tree, wait_for
 USAGE = {
     "cpu_user_ms", "cpu_system_ms", "max_memory_bytes", "procs_peak", "disk_bytes", "net_bytes_in", "net_bytes_out",
 }  # fmt: skip
+OF_GPUS = {"max_gpu_memory_bytes", "gpu_utilization_percent"}  # unknown without one
 
 
 # --- kinds ----------------------------------------------------------------------------------------
@@ -91,7 +92,8 @@ def test_valid_for_any_bytes(me, level):
 
 def test_shape(me, level):
     got = me.receipt([], ["true"], level)
-    assert USAGE <= set(got["usage"]), got["usage"]
+    assert USAGE | OF_GPUS <= set(got["usage"]), got["usage"]
+    assert all(got["usage"][k] is None for k in OF_GPUS)
     assert all(isinstance(got["usage"][k], (int, float)) and got["usage"][k] >= 0 for k in USAGE)
     for key in ("duration_ms", "setup_ms", "run_ms", "teardown_ms"):
         assert got[key] >= 0

@@ -33,6 +33,11 @@ class SandboxStatus(str, Enum):
         return self.value
 
 
+def _highest(one: Optional[int], other: Optional[int]) -> Optional[int]:
+    known = [value for value in (one, other) if value is not None]
+    return max(known) if known else None
+
+
 @dataclass(frozen=True)
 class Usage:
     """What runs used. A value is None if it could not be told."""
@@ -46,6 +51,8 @@ class Usage:
     net_bytes_out: int = 0
     runs: int = 1
     duration_ms: float = 0.0
+    max_gpu_memory_bytes: Optional[int] = None
+    gpu_utilization_percent: Optional[int] = None
 
     def plus(self, other: "Usage") -> "Usage":
         """Totals: times and traffic add up, of the others the highest counts."""
@@ -59,6 +66,8 @@ class Usage:
             net_bytes_out=self.net_bytes_out + other.net_bytes_out,
             runs=self.runs + other.runs,
             duration_ms=self.duration_ms + other.duration_ms,
+            max_gpu_memory_bytes=_highest(self.max_gpu_memory_bytes, other.max_gpu_memory_bytes),
+            gpu_utilization_percent=_highest(self.gpu_utilization_percent, other.gpu_utilization_percent),
         )
 
 
@@ -260,6 +269,7 @@ def _denial(raw: Mapping[str, Any]) -> Denial:
 
 def _usage(raw: Mapping[str, Any], duration: float) -> Usage:
     names = ("cpu_user_ms", "cpu_system_ms", "max_memory_bytes", "procs_peak", "disk_bytes")
+    names += ("max_gpu_memory_bytes", "gpu_utilization_percent")
     values: Dict[str, Any] = {name: raw.get(name) for name in names}
     return Usage(
         **values,
@@ -334,6 +344,7 @@ def not_started(error: CordonError, kind: "Kind" = "spawn_failed", status: int =
         "usage": {
             **dict.fromkeys(("cpu_user_ms", "cpu_system_ms"), 0.0),
             **dict.fromkeys(("max_memory_bytes", "procs_peak", "disk_bytes"), 0),
+            **dict.fromkeys(("max_gpu_memory_bytes", "gpu_utilization_percent")),
             **dict.fromkeys(("net_bytes_in", "net_bytes_out"), 0),
         },
         "isolation": {"level": "auto", "layers": [], "missing": [], "limits": {}},

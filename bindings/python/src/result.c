@@ -135,6 +135,12 @@ static PyObject *usage_of(const struct cordon_result *res)
 		    0 ||
 	    put(dict, "procs_peak", is_known ? unsigned_of(res->procs_peak) : none()) < 0 ||
 	    put(dict, "disk_bytes", is_known ? unsigned_of(res->disk_bytes) : none()) < 0 ||
+	    put(dict, "max_gpu_memory_bytes",
+		res->gpu_known & CORDON_GPU_MEMORY ? unsigned_of(res->max_gpu_memory_bytes)
+						   : none()) < 0 ||
+	    put(dict, "gpu_utilization_percent",
+		res->gpu_known & CORDON_GPU_UTILIZATION ? unsigned_of(res->gpu_utilization_percent)
+							: none()) < 0 ||
 	    put(dict, "net_bytes_in", unsigned_of(res->net_bytes_in)) < 0 ||
 	    put(dict, "net_bytes_out", unsigned_of(res->net_bytes_out)) < 0)
 		Py_CLEAR(dict);

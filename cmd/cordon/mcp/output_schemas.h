@@ -28,8 +28,11 @@
 	SCHEMA_OR_NULL("cpu_user_ms", "number") "," SCHEMA_OR_NULL("cpu_system_ms", "number") "," \
 	SCHEMA_OR_NULL("max_memory_bytes", "integer") "," \
 	SCHEMA_OR_NULL("procs_peak", "integer") "," SCHEMA_OR_NULL("disk_bytes", "integer") "," \
+	SCHEMA_OR_NULL("max_gpu_memory_bytes", "integer") "," \
+	SCHEMA_OR_NULL("gpu_utilization_percent", "integer") "," \
 	SCHEMA_PLAIN("net_bytes_in", "integer") "," SCHEMA_PLAIN("net_bytes_out", "integer"), \
 	"\"cpu_user_ms\",\"cpu_system_ms\",\"max_memory_bytes\",\"procs_peak\",\"disk_bytes\"," \
+	"\"max_gpu_memory_bytes\",\"gpu_utilization_percent\"," \
 	"\"net_bytes_in\",\"net_bytes_out\"")
 
 #define SCHEMA_ISOLATION SCHEMA_OBJECT( \
