@@ -2,8 +2,8 @@
 /*
  * Container Device Interface: specifications that say what a container needs for a GPU. Nodes are
  * known without them; where the driver's libraries lie may not be. Only JSON is read: YAML, which
- * the interface allows as well, would need a parser of its own for files that nvidia-ctk writes in
- * either.
+ * the interface allows as well, would need a parser for files that nvidia-ctk writes in either, and
+ * libcordon depends on nothing but libc. Whoever misses one is told so (device_cdi_yaml()).
  */
 #include <dirent.h>
 #include <limits.h>
@@ -92,11 +92,31 @@ static const char *dir_in_file(struct arena *arena, const char *root, const char
 	return dir;
 }
 
-static bool ends_in_json(const char *name)
+static bool ends_in(const char *name, const char *end)
 {
-	size_t len = strlen(name);
+	size_t len = strlen(name), end_len = strlen(end);
 
-	return len > 5 && strcmp(name + len - 5, ".json") == 0;
+	return len > end_len && strcmp(name + len - end_len, end) == 0;
+}
+
+static DIR *open_place(struct arena *arena, const char *root, const char *place)
+{
+	char *full = device_path(arena, root, place);
+
+	return full ? opendir(full) : NULL;
+}
+
+const char *device_cdi_yaml(struct arena *arena, const char *root)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		CLEANUP(close_dir) DIR *dir = open_place(arena, root, places[i]);
+		struct dirent *entry;
+
+		while (dir && (entry = readdir(dir)) != NULL)
+			if (ends_in(entry->d_name, ".yaml") || ends_in(entry->d_name, ".yml"))
+				return arena_printf(arena, "%s/%s", places[i], entry->d_name);
+	}
+	return NULL;
 }
 
 const char *device_library_cdi(struct arena *arena, const char *root, const char *library)
@@ -104,15 +124,14 @@ const char *device_library_cdi(struct arena *arena, const char *root, const char
 	const char *found = NULL;
 
 	for (size_t i = 0; !found && i < ARRAY_SIZE(places); i++) {
-		char *full = device_path(arena, root, places[i]);
-		CLEANUP(close_dir) DIR *dir = full ? opendir(full) : NULL;
+		CLEANUP(close_dir) DIR *dir = open_place(arena, root, places[i]);
 		struct dirent *entry;
 		int n = 0;
 
 		while (!found && dir && n < FILES_MAX && (entry = readdir(dir)) != NULL) {
 			char path[PATH_MAX];
 
-			if (!ends_in_json(entry->d_name))
+			if (!ends_in(entry->d_name, ".json"))
 				continue;
 			n++;
 			snprintf(path, sizeof(path), "%s/%.255s", places[i], entry->d_name);

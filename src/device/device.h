@@ -69,6 +69,9 @@ const char *device_library_cached(struct arena *arena, const char *root, const c
  * which may have a version at its end; NULL = none does. */
 const char *device_library_cdi(struct arena *arena, const char *root, const char *library);
 
+/* A CDI specification in YAML, which is not read; NULL = there is none. */
+const char *device_cdi_yaml(struct arena *arena, const char *root);
+
 /* Directories in which drivers put their libraries though no loader looks there. NULL-terminated.
  */
 extern const char *const device_library_dirs[];

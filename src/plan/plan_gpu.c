@@ -184,6 +184,23 @@ static const char *caller_library_dir(struct build *b)
 	return NULL;
 }
 
+/* The note about a library that is nowhere. */
+static int note_missing(struct build *b)
+{
+	const char *yaml = device_cdi_yaml(b->arena, "");
+
+	if (yaml)
+		return plan_note(b,
+				 CUDA_LIBRARY
+				 " is not where the loader looks, and '%s' is YAML, which "
+				 "is not read: 'nvidia-ctk cdi generate --format=json "
+				 "--output=/etc/cdi/nvidia.json' as root makes one that is",
+				 yaml);
+	return plan_note(b, CUDA_LIBRARY " is not where the loader looks: CUDA programs will not "
+					 "find the driver; -r DIR -e " LIBRARY_PATH
+					 "=DIR names its place");
+}
+
 static int find_libraries(struct build *b, struct plan_gpus *g)
 {
 	const char *path = device_library_cached(b->arena, "", CUDA_LIBRARY), *dir;
@@ -205,10 +222,7 @@ static int find_libraries(struct build *b, struct plan_gpus *g)
 		dir = dir && has_library(dir) ? dir : NULL;
 	}
 	if (!dir)
-		return plan_note(b,
-				 CUDA_LIBRARY " is not where the loader looks: CUDA programs will "
-					      "not find the driver; -r DIR -e " LIBRARY_PATH
-					      "=DIR names its place");
+		return note_missing(b);
 	r = grant_libraries(b, dir);
 	g->library_path = dir;
 	return r;

@@ -332,6 +332,34 @@ def test_a_missing_library_is_told_and_a_home_is_not_shown(me):
     assert b"libcuda" not in done.stdout and b"done" in done.stdout, done
 
 
+def test_a_specification_in_yaml_is_told(me):
+    """On a terminal, and only where it is missed."""
+    if list(pathlib.Path("/usr/lib").glob("**/libcuda.so.1")) or not os.path.isdir("/opt"):
+        pytest.skip("this machine has the library, or no /opt")
+    nodes = ["nvidia0", "nvidiactl", "nvidia-uvm"]
+    yaml = ["/var/run/cdi/nvidia.yaml=cdiVersion: 0.6.0"]
+
+    def told(*more):
+        master, slave = os.openpty()
+        argv = me.argv(["--gpu", "0"], ["/bin/true"], "namespaces")
+        done = fake(me, [*nodes, *more], argv, capture_output=False, stdout=subprocess.DEVNULL, stderr=slave)
+        # Something to read in any case, and less than a terminal keeps.
+        os.write(slave, b"end")
+        text = b""
+        while not text.endswith(b"end"):
+            text += os.read(master, 4096)
+        os.close(slave)
+        os.close(master)
+        assert done.returncode == 0, text
+        return text
+
+    missing = b"libcuda.so.1 is not where the loader looks"
+    assert missing in told() and b"YAML" not in told()
+    text = told(*yaml)
+    assert missing in text and b"'/var/run/cdi/nvidia.yaml' is YAML" in text and b"--format=json" in text
+    assert told(*yaml, "/opt/nvidia/lib64/libcuda.so.1=a library") == b"end"
+
+
 # What an unprivileged process may write in a /proc of its own, and what it must not.
 WRITE = r"""
 import os, sys, threading

@@ -282,7 +282,12 @@ static void test_the_library_of_a_specification(void)
 
 	begin();
 	CHECK(!device_library_cdi(&arena, root, "libcuda.so"));
+	CHECK(!device_cdi_yaml(&arena, root));
+	put("/etc/cdi/.yaml", "");
+	put("/etc/cdi/yaml", "");
+	CHECK(!device_cdi_yaml(&arena, root));
 	put("/etc/cdi/other.yaml", "mounts: /opt/y/libcuda.so.1");
+	CHECK_STR(device_cdi_yaml(&arena, root), "/etc/cdi/other.yaml");
 	for (size_t i = 0; i < sizeof(useless) / sizeof(useless[0]); i++)
 		CHECK(!cdi(useless[i]));
 	CHECK_STR(
