@@ -242,6 +242,49 @@ def memory():
     return None
 
 
+def usage():
+    """What the receipt says of a program that holds 2 GiB of the GPU and works on them."""
+    done = bare(["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"])
+    total = sum(int(n) for n in done.stdout.split()) << 20 if done.returncode == 0 else 16 << 40
+    lost = []
+    for who in WHO:
+        for words in ((), ("child",)):
+            got = receipt(python("hold.py", *words), ["--gpu", "all", "-m", "16G"], who)
+            used, busy = (got.get("usage", {}).get(n) for n in ("max_gpu_memory_bytes", "gpu_utilization_percent"))
+            what = f"usage of {' '.join(('a program', *words))}, {who}"
+            if got["kind"] != "exited" or "right" not in got["stdout"]:
+                check(what, False, got["kind"] + got["stderr"])
+                continue
+            right = used is not None and 2 << 30 <= used <= total and busy is not None and 0 < busy <= 100
+            check(what, right, f"{used} bytes of {total}, {busy} %, tear-down {got['teardown_ms']} ms")
+            lost += [] if right else [who]
+    # Beside a program outside that holds as much: that is not the run's.
+    other = subprocess.Popen(python("hold.py"), stdout=subprocess.DEVNULL)
+    got = receipt([PYTHON, "-c", "import time; time.sleep(2.5)"], ["--gpu", "all"])
+    other.wait()
+    figures_of = [got["usage"][n] for n in ("max_gpu_memory_bytes", "gpu_utilization_percent")]
+    check("a run that does not use the GPU has no figures", figures_of == [None, None], figures_of)
+    left = bare(["sh", "-c", "cat /proc/[0-9]*/comm | grep -c cordon-meter"]).stdout.strip()
+    check("no meter is left", left == "0", left)
+    if lost:
+        trace_meter()
+
+
+def trace_meter():
+    """What the library asks the kernel for, and what is refused."""
+    tracer = pathlib.Path("build/gpu/strace/run")
+    if not tracer.exists():
+        return
+    to = OUT / "strace-usage.txt"
+    bare([tracer.resolve(), "-f", "-s", "120", "-o", to, *sandboxed(["--gpu", "all"], python("hold.py"))])
+    lines = to.read_text(errors="replace").splitlines()
+    meters = {line.split()[0] for line in lines if '"cordon-meter"' in line and "prctl" in line}
+    own = [line[:200] for line in lines if line.split()[0] in meters]
+    (OUT / "strace-meter.txt").write_text("\n".join(own))
+    print("         what is refused to the meter (strace-meter.txt has all):")
+    print("\n".join([n for n in own if "EPERM" in n or "EACCES" in n or "SIG" in n][-40:] + own[-5:]))
+
+
 def hostile():
     given = [f"/dev/{n}" for n in ("nvidiactl", "nvidia-uvm")]
     own = {"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/pts/ptmx"}
@@ -272,6 +315,39 @@ def turns(first, second, rounds):
     return a, b
 
 
+def timed(make):
+    begin = time.perf_counter()
+    done = subprocess.run([str(a) for a in make], capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd="/")
+    return (time.perf_counter() - begin) * 1000 if done.returncode == 0 else float("nan")
+
+
+def start():
+    """What a start inside costs a CUDA program: one that takes a fraction of a second, 30 times each in turns."""
+    program = BASE / "start"
+    carried = pathlib.Path("build/gpu/start")
+    if bare(["gcc", "-O2", "-o", program, GUEST / "start.c", "-ldl"]).returncode:
+        if not carried.exists():
+            return say("skipped", "start", "there is no gcc, and no build/gpu/start (tests/gpu/carry.sh)")
+        shutil.copy(carried, program)
+    program.chmod(0o755)
+    # A kernel that is kept in the home would be compiled once outside, and each time inside.
+    outside = ["env", "CUDA_CACHE_DISABLE=1", program]
+    within = sandboxed(["--gpu", "all", "-e", "CUDA_CACHE_DISABLE=1"], [program])
+    for what, argv in (("outside", outside), ("inside", within)):
+        done = bare(argv)
+        if done.returncode or "right" not in done.stdout:
+            return say("skipped" if what == "outside" else "FAILED", f"start {what}", of(done))
+    bares, insides = turns(lambda: timed(outside), lambda: timed(within), 30)
+    pairs = sorted(b - a for a, b in zip(bares, insides))
+    least = min(insides) - min(bares)
+    figures["start of a CUDA program"] = {"bare": bares, "inside": insides, "more_ms": statistics.median(pairs), "least_ms": least}
+    say("ok", "start of a CUDA program",
+        f"bare {min(bares):.1f} at best, {statistics.median(bares):.1f} median; inside {min(insides):.1f} and "
+        f"{statistics.median(insides):.1f} ms: + {least:.1f} of the best, + {statistics.median(pairs):.1f} ms median of the pairs "
+        f"(half of them {pairs[7]:.1f} to {pairs[22]:.1f})")
+    return None
+
+
 def speed():
     if not has("torch"):
         return say("skipped", "speed", "torch is not installed")
@@ -285,11 +361,6 @@ def speed():
     median = statistics.median(within) / statistics.median(outside) if min(outside) else 0
     figures["kernels"] = {"bare": outside, "inside": within, "best": share, "median": median}
     check("kernels are as fast", share > 0.97, f"best {max(outside):.1f} and {max(within):.1f} TFLOP/s: {share:.4f}; of medians {median:.4f}")
-
-    def timed(make):
-        begin = time.perf_counter()
-        done = subprocess.run([str(a) for a in make], capture_output=True, check=False, stdin=subprocess.DEVNULL, cwd="/")
-        return (time.perf_counter() - begin) * 1000 if done.returncode == 0 else float("nan")
 
     for name, code, rounds in (
         ("torch", "import torch; torch.zeros(1, device='cuda'); torch.cuda.synchronize()", 7),
@@ -310,7 +381,7 @@ def speed():
     return None
 
 
-PARTS = (machine, driver, frameworks, compiled, hostile, speed, killed, together, memory)
+PARTS = (machine, driver, usage, start, frameworks, compiled, hostile, speed, killed, together, memory)
 
 
 def main():
