@@ -147,6 +147,12 @@ struct cordon_run_options {
 	 * may have written the command, as a model does, and would learn which files there are.
 	 */
 	int tells_files;
+	/*
+	 * 1: the command is started now, and its time (limits.wall) and its standard input begin
+	 * with cordon_run_begin(): for a program of the caller's own that waits at the channel
+	 * until there is work. `in` must be CORDON_STREAM_NULL.
+	 */
+	int held;
 };
 
 #define CORDON_CODE_DIR "/run/cordon"
@@ -319,6 +325,13 @@ int cordon_run_channel(const struct cordon_run *run);
  * landlock); then start another one. It says nothing about files that the host has put in the place
  * of others. */
 int cordon_run_is_as_new(const struct cordon_run *run);
+
+/** Begins a run that was started with `held`: its times count from now, and its standard input is
+ * the @len bytes at @data (borrowed until the run is freed), or empty. @wall_ms: its time limit in
+ * milliseconds; 0 = that of its start, -1 = none. The command hears of nothing: the caller tells it
+ * through the channel. CORDON_E_STATE: it has begun already, is over, or is being ended. */
+int cordon_run_begin(struct cordon_run *run, const void *data, size_t len, int64_t wall_ms,
+		     struct cordon_error *err);
 
 /** What the run publishes: *ret_n entries, which live as long as the run. Known as soon as it is
  * started; the host's ports are open by then, also those that were picked (HOSTPORT 0). */

@@ -59,6 +59,7 @@ enum control_order_type {
 	CONTROL_RESUME,
 	CONTROL_COUNT, /* tell what the session uses now */
 	CONTROL_ADOPT, /* fds: a pidfd; a parked init belongs to another supervisor from now on */
+	CONTROL_BEGIN, /* the time of a run that was held begins: limits.deadline_ns */
 };
 
 #define CONTROL_UNKNOWN (~(uint64_t)0)

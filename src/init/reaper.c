@@ -304,6 +304,11 @@ static int obey(struct init *in)
 	}
 	if (order.type == CONTROL_GO_ON)
 		return go_on(in);
+	if (order.type == CONTROL_BEGIN) {
+		if (in->kill_at_ns == NEVER && order.limits.deadline_ns)
+			in->limits.deadline_ns = order.limits.deadline_ns;
+		return 0;
+	}
 	/* A signal would make it go on. To end comes before any other. */
 	if (in->is_uncovered && (order.type == CONTROL_SIGNAL || order.type == CONTROL_END)) {
 		if (in->late_order.type != CONTROL_END)

@@ -6,11 +6,14 @@
  * the process has given something up since, or another thread asks, the run could do what a new one
  * could not. So it is compared before it is handed out, as a parked init is (mould.h). Whatever is
  * different, or cannot be read, means: start another one.
+ *
+ * A run that is held besides has a command that waits, for which no time counts.
  */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/err.h"
 #include "launch/caller.h"
 #include "launch/launch.h"
 #include "launch/mould.h"
@@ -53,4 +56,43 @@ int cordon_run_is_as_new(const struct cordon_run *run)
 	       !run->ending && !run->reported && !run->init_gone &&
 	       run->launcher->pid == getpid() && init_is_waiting(&run->spawned) &&
 	       mould_is_open(&run->spawned) && is_as_now(run);
+}
+
+static int begin(struct cordon_run *run, const void *data, size_t len, int64_t wall_ms)
+{
+	struct plan_limits *l = &run->plan->limits;
+	struct control_order order = { .type = CONTROL_BEGIN };
+	struct relay *const input[] = { &run->in };
+	int r;
+
+	if (wall_ms != 0)
+		l->wall_ms = wall_ms > 0 ? (uint64_t)wall_ms : 0;
+	run->started_ns = clock_ns();
+	if (l->wall_ms)
+		order.limits.deadline_ns = run->started_ns + l->wall_ms * 1000000u;
+	r = spawn_send(run->spawned.ctl_fd, &order, NULL, 0);
+	if (r >= 0 && l->wall_ms)
+		r = run_set_clock(run, l->wall_ms + l->grace_ms + BACKSTOP_MS);
+	if (r < 0)
+		return r;
+	run->in.is_held = 0;
+	run->in.data = len ? data : NULL;
+	run->in.data_len = len;
+	return relay_pump_all(input, 1, run->epoll_fd);
+}
+
+int cordon_run_begin(struct cordon_run *run, const void *data, size_t len, int64_t wall_ms,
+		     struct cordon_error *err)
+{
+	int r = 0;
+	bool may;
+
+	pthread_mutex_lock(&run->lock);
+	may = run->in.is_held && !run->over && !run->ending && !run->reported && !run->init_gone;
+	if (may)
+		r = begin(run, data, len, wall_ms);
+	pthread_mutex_unlock(&run->lock);
+	if (!may)
+		return cordon_err(err, CORDON_E_STATE, 0, "this run is not held, or over");
+	return r < 0 ? cordon_err(err, CORDON_E_SYSTEM, -r, "cannot begin the run") : 0;
 }

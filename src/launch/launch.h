@@ -209,6 +209,7 @@ struct relay {
 	int write_errno;    /* output: why the caller's side took no more, 0 = it did not fail */
 	int keeps_end;	    /* output: the last RELAY_END_BYTES are kept, in `tail` */
 	int lost;	    /* output: some was given up because it was not read in time */
+	int is_held;	    /* input: it has not begun */
 	struct termclean *clean;
 	char *buffer; /* bytes on their way, between `start` and `end` */
 	size_t start, end, capacity;
@@ -346,6 +347,9 @@ void run_add_note(struct cordon_run *run, const char *note);
 
 /* Takes the master of the command's terminal, which is consumed: 0 or -errno. */
 int terminal_attach(struct cordon_run *run, int master_fd);
+
+/* run.c: until when we wait, @ms from now. */
+int run_set_clock(struct cordon_run *run, uint64_t ms);
 
 /* ahead.c: with the option `ahead`, takes down the state in which the run is started. */
 void ahead_begin(struct cordon_run *run);

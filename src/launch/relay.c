@@ -572,7 +572,7 @@ static int pump_input(struct relay *r, int epoll_fd)
 
 static int pump(struct relay *r, int epoll_fd)
 {
-	if (r->mode == CORDON_STREAM_JOIN || relay_is_over(r))
+	if (r->mode == CORDON_STREAM_JOIN || r->is_held || relay_is_over(r))
 		return 0;
 	return r->is_input ? pump_input(r, epoll_fd) : pump_output(r, epoll_fd);
 }

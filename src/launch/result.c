@@ -347,16 +347,16 @@ static void fill_times(struct cordon_run *run)
 	struct cordon_result *res = &run->result;
 	const struct control_report *rep = &run->report;
 	uint64_t start = run->started_ns, end_of_all = clock_ns(), end = end_of_all;
+	/* A command that was held began with its run, when all stages were done. */
+	uint64_t began = run->options.held ? start : rep->stamps_ns[STAGE_EXEC];
 
 	for (int i = 0; i < STAGE_MAX && i < CORDON_STAMPS_MAX; i++)
-		if (rep->stamps_ns[i] > start)
+		if (rep->stamps_ns[i] > start && !run->options.held)
 			res->stamps_us[i] = (uint32_t)((rep->stamps_ns[i] - start) / 1000);
 	if (run->reported && rep->ended_ns > start)
 		end = rep->ended_ns;
 	res->duration_ms = (double)(end - start) / 1e6;
-	res->setup_ms = rep->stamps_ns[STAGE_EXEC] > start
-				? (double)(rep->stamps_ns[STAGE_EXEC] - start) / 1e6
-				: 0;
+	res->setup_ms = began > start ? (double)(began - start) / 1e6 : 0;
 	/* A killed init reported nothing, but its control group has figures. */
 	res->usage_known = run->report.type != 0 || run->spawned.cgroup.dir_fd >= 0;
 	res->cpu_user_ms = (double)rep->user_us / 1e3;
@@ -365,7 +365,9 @@ static void fill_times(struct cordon_run *run)
 	res->procs_peak = rep->procs;
 	res->disk_bytes = rep->disk_bytes;
 	if (rep->command_ended_ns && rep->stamps_ns[STAGE_EXEC]) {
-		res->run_ms = (double)(rep->command_ended_ns - rep->stamps_ns[STAGE_EXEC]) / 1e6;
+		res->run_ms = rep->command_ended_ns > began
+				      ? (double)(rep->command_ended_ns - began) / 1e6
+				      : 0;
 		res->teardown_ms = (double)(end_of_all - rep->command_ended_ns) / 1e6;
 	}
 }

@@ -79,7 +79,7 @@ static void end_by_force(struct cordon_run *run)
 		sys_pidfd_send_signal(run->spawned.pid_fd, SIGKILL);
 }
 
-static int set_clock(struct cordon_run *run, uint64_t ms)
+int run_set_clock(struct cordon_run *run, uint64_t ms)
 {
 	const struct itimerspec spec = {
 		.it_value = { (time_t)(ms / 1000), (long)(ms % 1000) * 1000000L },
@@ -104,7 +104,8 @@ static void end_tree(struct cordon_run *run, int kind)
 		return;
 	if (!was_ending)
 		run->ending = kind;
-	if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 || set_clock(run, BACKSTOP_MS) < 0)
+	if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 ||
+	    run_set_clock(run, BACKSTOP_MS) < 0)
 		end_by_force(run);
 }
 
@@ -230,7 +231,7 @@ static int pump_streams(struct cordon_run *run, struct cordon_error *err)
 static void wake_in(struct cordon_run *run, uint64_t ms)
 {
 	/* It may have been taken off the list; that it is there already does no harm. */
-	if (set_clock(run, ms) == 0)
+	if (run_set_clock(run, ms) == 0)
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->timer_fd, EPOLLIN, 0);
 }
 
@@ -247,7 +248,7 @@ static uint64_t readers_end(const struct cordon_run *run)
 {
 	uint64_t end = 0, grace_ns = run->plan->limits.grace_ms * 1000000u;
 
-	if (run->plan->limits.wall_ms)
+	if (run->plan->limits.wall_ms && !run->in.is_held)
 		end = run->started_ns + run->plan->limits.wall_ms * 1000000u + grace_ns;
 	if (run->ordered_ns)
 		end = sooner(end, run->ordered_ns + grace_ns);
@@ -333,7 +334,7 @@ static int gateway_is_done(struct cordon_run *run)
 		return 1;
 	if (!run->gateway.is_awaited) {
 		run->gateway.is_awaited = 1;
-		if (set_clock(run, GATEWAY_END_MS) < 0)
+		if (run_set_clock(run, GATEWAY_END_MS) < 0)
 			return 1;
 		sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->timer_fd, EPOLLIN, 0);
 	} else if (sys_timer_fired(run->timer_fd)) {
@@ -477,7 +478,7 @@ int cordon_run_end(struct cordon_run *run, int signal, struct cordon_error *err)
 	if (!run->over && !tree_is_gone(run) && !run->ending) {
 		run->ending = CORDON_KIND_CANCELLED;
 		if (spawn_send(run->spawned.ctl_fd, &order, NULL, 0) < 0 ||
-		    set_clock(run, run->plan->limits.grace_ms + BACKSTOP_MS) < 0)
+		    run_set_clock(run, run->plan->limits.grace_ms + BACKSTOP_MS) < 0)
 			end_by_force(run);
 	}
 	pthread_mutex_unlock(&run->lock);

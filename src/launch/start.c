@@ -251,6 +251,7 @@ static int open_streams(struct cordon_run *run, int guest_fds[3], struct cordon_
 		if (mode == CORDON_STREAM_JOIN)
 			guest_fds[i] = guest_fds[1];
 	}
+	run->in.is_held = o->held;
 	if (said_is_wanted(run->plan)) {
 		relay_keep_end(&run->err);
 		if (o->terminal || o->err.mode == CORDON_STREAM_JOIN)
@@ -271,7 +272,7 @@ static int monitor(struct cordon_run *run, struct cordon_error *err)
 		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.ctl_fd, EPOLLIN, 0);
 	if (r >= 0)
 		r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, run->spawned.pid_fd, EPOLLIN, 0);
-	if (r >= 0 && run->timer_fd < 0 && l->wall_ms) {
+	if (r >= 0 && run->timer_fd < 0 && l->wall_ms && !run->options.held) {
 		run->timer_fd = r = sys_timerfd(l->wall_ms + l->grace_ms + BACKSTOP_MS);
 		if (r >= 0)
 			r = sys_epoll_ctl(run->epoll_fd, EPOLL_CTL_ADD, r, EPOLLIN, 0);
@@ -323,7 +324,9 @@ static int deliver(struct cordon_run *run, const int guest_fds[3], struct cordon
 	bool has_cgroup = run->spawned.cgroup.dir_fd >= 0;
 	struct control_order order = {
 		.limits = {
-			.deadline_ns = l->wall_ms ? run->started_ns + l->wall_ms * 1000000u : 0,
+			.deadline_ns = l->wall_ms && !run->options.held
+					       ? run->started_ns + l->wall_ms * 1000000u
+					       : 0,
 			.grace_ns = l->grace_ms * 1000000u,
 			.memory_bytes = has_cgroup ? 0 : l->memory_bytes,
 			.cpu_milli = l->cpu_milli,
@@ -634,6 +637,10 @@ static int copy_options(struct cordon_run *run, const struct cordon_run_options 
 	run->options.net_log_fd = run->options.image_fd = 0;
 	if (run->options.files)
 		run->options.argv = files_argv;
+	if (run->options.held && (run->options.in.mode != CORDON_STREAM_NULL ||
+				  run->options.files || run->options.terminal))
+		return cordon_err(err, CORDON_E_USAGE, 0,
+				  "a run that is held has no standard input, terminal or files");
 	if (run->options.files && run->options.channel)
 		return cordon_err(err, CORDON_E_USAGE, 0, "a run that serves files has no channel");
 	if (run->options.files && run->options.terminal)

@@ -222,6 +222,68 @@ static void test_other_filters(void)
 	}
 }
 
+/* A command that waits for a line on the channel, and then copies its input. */
+static struct cordon_run *start_held(int in_mode)
+{
+	static const char *const argv[] = { "/bin/sh", "-c", "echo >&3; read go <&3; cat", NULL };
+	struct cordon_run_options options = CORDON_RUN_OPTIONS_INIT;
+	struct cordon_policy *policy = NULL;
+	struct cordon_run *run = NULL;
+
+	if (cordon_policy_new(&policy, NULL) < 0 ||
+	    cordon_policy_set(policy, "limits.wall", "200ms", NULL) < 0)
+		return NULL;
+	options.argv = argv;
+	options.cwd = "/";
+	options.home = "/nonexistent";
+	options.channel = options.ahead = options.held = 1;
+	options.in.mode = in_mode;
+	options.in.data = "";
+	options.out.mode = CORDON_STREAM_CAPTURE;
+	(void)cordon_run_start(launcher, policy, &options, &run, NULL);
+	cordon_policy_free(policy);
+	return run;
+}
+
+/* The time in which it was held does not count, and its input comes with its beginning. */
+static void test_held(void)
+{
+	struct cordon_run *run;
+	const struct cordon_result *result;
+
+	CHECK_INT(cordon_launcher_new(&launcher, NULL), 0);
+	CHECK(start_held(CORDON_STREAM_DATA) == NULL);
+	run = start_held(CORDON_STREAM_NULL);
+	REQUIRE(run != NULL && has_begun(run));
+	CHECK_INT(cordon_run_wait(run, 300, NULL), 0);
+	CHECK_INT(cordon_run_begin(run, "input", 5, 20000, NULL), 0);
+	CHECK_INT(cordon_run_begin(run, "input", 5, 20000, NULL), -CORDON_E_STATE);
+	CHECK_INT(write(cordon_run_channel(run), "\n", 1), 1);
+	REQUIRE(cordon_run_wait(run, WAIT_MS, NULL) == 1);
+	result = cordon_run_result(run);
+	CHECK_INT(result->kind, CORDON_KIND_EXITED);
+	CHECK(result->out.len == 5 && memcmp(result->out.data, "input", 5) == 0);
+	CHECK(result->setup_ms <= 0);
+	cordon_run_free(run);
+}
+
+/* It ends when its own time is over, that of its start or another one. */
+static void test_held_too_long(void)
+{
+	static const int64_t wall_ms[] = { 0, 50 };
+
+	for (int i = 0; i < 2; i++) {
+		struct cordon_run *run = start_held(CORDON_STREAM_NULL);
+
+		REQUIRE(run != NULL && has_begun(run));
+		CHECK_INT(cordon_run_begin(run, NULL, 0, wall_ms[i], NULL), 0);
+		REQUIRE(cordon_run_wait(run, WAIT_MS, NULL) == 1);
+		CHECK_INT(cordon_run_result(run)->kind, CORDON_KIND_TIMEOUT);
+		CHECK_INT(cordon_run_begin(run, NULL, 0, 0, NULL), -CORDON_E_STATE);
+		cordon_run_free(run);
+	}
+}
+
 /* The run belongs to the parent. */
 static void test_after_fork(void)
 {
@@ -239,4 +301,5 @@ static void test_after_fork(void)
 	cordon_launcher_free(launcher);
 }
 
-TAP_MAIN(test_nothing_has_changed, test_changes, test_other_filters, test_after_fork)
+TAP_MAIN(test_nothing_has_changed, test_changes, test_other_filters, test_held, test_held_too_long,
+	 test_after_fork)
