@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import pycordon
-from pycordon import _ahead
+from pycordon import _stock
 from pylib import until
 
 
@@ -90,10 +90,16 @@ def test_one_that_has_ended_is_not_handed_out(pool):
 
 
 def test_old_ones_are_not_used(pool, monkeypatch):
-    monkeypatch.setattr(_ahead, "AGE_SECONDS", 0.0)
+    monkeypatch.setattr(_stock, "AGE_SECONDS", 0.0)
     with pool.interpreter("python") as python:
         assert not is_waiting(python)
         assert python.execute("1 + 1").text == "2"
+
+
+def test_a_changed_environment_gets_a_new_one(pool, monkeypatch):
+    monkeypatch.setenv("LC_NUMERIC", "POSIX")
+    with pool.interpreter("bash") as bash:
+        assert not is_waiting(bash) and bash.execute("echo $LC_NUMERIC").stdout == "POSIX\n"
 
 
 def test_a_changed_caller_gets_a_new_one(pool):

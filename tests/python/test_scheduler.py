@@ -100,6 +100,30 @@ def test_files_up_and_down():
     with_scheduler(work)
 
 
+def test_runs_with_files_are_warm():
+    """Their files are there before anything has run, and theirs; one that cannot be says so as ever."""
+    code = (
+        "import os\nprint('memfd' in os.readlink('/proc/self/exe'), open('d/e/f').read(), os.stat('d/e').st_uid == os.getuid())\n"
+        "print(oct(os.stat('d/e/f').st_mode), os.listdir('.'))\nopen('d/e/f', 'a').write('x'); open('d/new', 'w').close()"
+    )
+
+    async def main():
+        async with Scheduler(preload=(), limits_disk="1M") as scheduler:
+            results = [await scheduler.run(code, files={"d/e/f": "in"}, outputs=["d/e/f"]) for _ in range(2)]
+            with pytest.raises(OSError):
+                await scheduler.run(code, files={"d/e/f": b"x" * (2 << 20)})
+            with pytest.raises(OSError):
+                await scheduler.run(code, files={"d": "in", "d/e": "in"})
+        return results
+
+    umask = os.umask(0o22)
+    os.umask(umask)
+    mode = oct(0o100666 & ~umask)
+    for result in asyncio.run(main()):
+        assert result.stdout == f"True in True\n{mode} ['d']\n", result
+        assert result.files == {"d/e/f": b"inx"}
+
+
 def test_files_are_bounded():
     async def work(scheduler):
         done = await scheduler.run(
@@ -611,8 +635,7 @@ def test_warm_programs():
         look = "import os, sys\nprint('memfd' in os.readlink('/proc/self/exe'), 'xml.dom' in sys.modules)\n"
         for _ in range(3):
             assert (await scheduler.run(look)).stdout == "True True\n"
-        # As docs/scheduler.md says: one with files has a sandbox of its own, with a new interpreter.
         result = await scheduler.run(look + "print(open('f').read())", files={"f": "x"})
-        assert result.stdout == "False False\nx\n"
+        assert result.stdout == "True True\nx\n"
 
     with_scheduler(work, preload=["xml.dom"], parked=1)

@@ -21,6 +21,7 @@ from ._result import Result
 from ._pool import AHEAD, Inputs, Items, Progress, pool_settings
 
 if TYPE_CHECKING:
+    from ._held import Wanted as HeldWanted
     from typing_extensions import Unpack
 
     from ._types import RunSettings, SandboxSettings
@@ -53,6 +54,8 @@ class AsyncPool(AsyncSandbox):
         workers: Optional[int] = None,
         parked: Optional[int] = None,
         preload: Union[str, Sequence[str], None] = None,
+        warm: "HeldWanted" = None,
+        fresh_aslr: bool = False,
         interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
@@ -64,7 +67,7 @@ class AsyncPool(AsyncSandbox):
         counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
-            preload=preload, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
+            preload=preload, warm=warm, fresh_aslr=fresh_aslr, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
         )  # fmt: skip
         self._engine.ahead = Ahead(self._engine, counts)
 
@@ -89,6 +92,8 @@ class AsyncPool(AsyncSandbox):
                 await in_thread(self._engine.warm.start)
             assert self._engine.ahead is not None
             self._engine.ahead.start()
+            if self._engine.held is not None:
+                self._engine.held.start()
         except _cordon.Error as error:
             raise_native(error)
         return self

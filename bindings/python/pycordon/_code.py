@@ -166,6 +166,17 @@ class Drop:
             os.fchmod(fd, mode)
             write_all(file, data)
 
+    def fill(self, name: str, data: bytes) -> None:
+        """Writes an empty file that is there."""
+        fd = os.open(os.path.join(self.path, name), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with open(fd, "wb", buffering=0) as file:
+            write_all(file, data)
+
+    def remove(self, name: str) -> None:
+        """Removes a file."""
+        os.unlink(os.path.join(self.path, name))
+        self._names.remove(name)
+
     def write_files(self, code: Code, contents: Mapping[str, bytes]) -> None:
         """The files of a run."""
         for name, data in contents.items():

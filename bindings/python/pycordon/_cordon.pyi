@@ -86,6 +86,8 @@ class Launcher:
         channel: bool = False,
         # started for a user to come: Run.is_as_new()
         ahead: bool = False,
+        # its time and its standard input begin with Run.begin()
+        held: bool = False,
     ) -> Run: ...
     def pool(
         self, parked: int, max_age_ms: int, policy: Policy, argv: Iterable[_Word], /, **options: Any
@@ -152,6 +154,10 @@ class Run:
     def is_as_new(self) -> bool:
         """For one that was started with ``ahead``: it goes on, and a run that this thread started now
         would inherit the same."""
+
+    def begin(self, data: bytes, wall_ms: int, /) -> None:
+        """Begins one that was started with ``held``: ``data`` is its standard input. ``wall_ms``: its time
+        limit; 0: that of its start, -1: none."""
 
     def branch(self, max_bytes: int, max_files: int, /) -> str:
         """Id of a new workspace that begins as a copy of this run's. 0: no bound."""

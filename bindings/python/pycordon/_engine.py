@@ -20,6 +20,7 @@ from ._commands import SHELLS, refused
 from ._errors import ClosedError, CordonError, NotExecutableError, UsageError, raise_native
 from ._flags import flags_of
 from ._filesteps import check_room
+from ._held import HeldStock, counts_of
 from ._job import Job, RunArguments, StrPath, set_in
 from ._packages import Packages, install_more
 from ._parked import Parked
@@ -91,7 +92,14 @@ class Engine:
         self.private = PrivateDir(settings, self._viewer, self.runs)
         self.builds = Builds(settings, self.runs.add_usage)
         self._snapshots = Snapshots()
-        self.warm = None if settings.preload is None else Warm(settings, self.private.place_for_code)
+        # With fresh_aslr no two runs come from one image.
+        is_shared = settings.preload is not None and not settings.fresh_aslr
+        self.warm = Warm(settings, self.private.place_for_code) if is_shared else None
+        self._owns_image = True
+        self.held: "Optional[HeldStock]" = None
+        counts = counts_of(settings)
+        if counts:
+            self.held = HeldStock(self, counts)
         self._pid = os.getpid()
         self._adding = threading.Lock()
 
@@ -138,6 +146,10 @@ class Engine:
         if files.branch is not None:
             engine.runs.workspace.take(files.branch)
         return engine
+
+    def use_image_of(self, other: "Engine") -> None:
+        """Programs start from another sandbox's image: one with the same settings, which closes it."""
+        self.warm, self._owns_image = other.warm, False
 
     def snapshot(self, name: Optional[str], besides: Optional[_cordon.Run] = None) -> Snapshot:
         """A copy of the private files. ``besides``: a run that does not change them now."""
@@ -192,13 +204,16 @@ class Engine:
             warm, parked = self.warm, self.parked
             if warm is not None:
                 self.warm = Warm(settings, self.private.place_for_code)
-                warm.close()
+                if self._owns_image:
+                    warm.close()
+                self._owns_image = True
             if parked is not None:  # they have the old view
                 self.parked = self.runs.parked = Parked(self._make_pool)
                 parked.close()
-            if self.ahead is not None:
-                self.ahead.close()
-                self.ahead.reopen()
+            for stock in (self.ahead, self.held):
+                if stock is not None:
+                    stock.close()
+                    stock.reopen()
 
     def _record(self, packages: Packages) -> None:
         """For those who attach() from now on. Others may have been given other settings."""
@@ -268,12 +283,13 @@ class Engine:
         """Ends everything. ``remove``: even files that were to stay."""
         self._after_fork()
         if self.runs.close() or remove:
-            if self.ahead is not None:
-                self.ahead.close()
+            for stock in (self.ahead, self.held):
+                if stock is not None:
+                    stock.close()
             self.builds.close()
             if self.parked is not None:
                 self.parked.close()
-            if self.warm is not None:
+            if self.warm is not None and self._owns_image:
                 self.warm.close()
             self.runs.end()
             self.runs.workspace.close()
@@ -329,6 +345,11 @@ class Engine:
     ) -> Union[Started, Result]:
         """Prepares and starts a run; the result at once if the command is refused or cannot be
         executed. ``connect`` is called before the start, to make pipes."""
+        if connect is None and self.held is not None:
+            self.check_open()
+            held = self.held.begin(args)
+            if held is not None:
+                return held
         job = self.prepare(args)
         return job if isinstance(job, Result) else self._start(job, connect)
 

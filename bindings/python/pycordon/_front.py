@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, 
 from . import _arguments, _keys, _store
 from ._native import current_directory
 from ._engine import Engine
+from ._held import Wanted, wanted
 from ._errors import UsageError
 from ._job import Endpoint, StrPath
 from ._packages import Packages, install
@@ -66,6 +67,8 @@ class Front:
         allow_overrides: bool = False,
         parked: int = 0,
         preload: Union[str, Sequence[str], None] = None,
+        warm: Wanted = None,
+        fresh_aslr: bool = False,
         packages: Union[Sequence[str], Packages] = (),
         build_packages: bool = False,
         compile_timeout: Union[float, str] = "60s",
@@ -76,6 +79,8 @@ class Front:
         _arguments.flag("keep", keep)
         _arguments.flag("allow_overrides", allow_overrides)
         _arguments.flag("build_packages", build_packages)
+        if fresh_aslr and preload is None:
+            raise UsageError("fresh_aslr needs preload=: without it each program has an interpreter of its own")
         if keep and not persist:
             raise UsageError("keep=True needs persist=True")
         policy, host_workdir = make_policy(config, cast(Dict[str, Any], settings)), None
@@ -107,6 +112,8 @@ class Front:
             allow_overrides=allow_overrides,
             parked=_arguments.whole("parked", parked, 0, MOST),
             preload=module_names(preload),
+            warm=wanted(warm),
+            fresh_aslr=_arguments.flag("fresh_aslr", fresh_aslr),
             packages=layers,
             programs=() if layers is None else layers.programs,
             compile_timeout=_keys.limit("limits.wall", "compile_timeout", compile_timeout),
@@ -202,10 +209,10 @@ class Front:
 
     @property
     def warm_reason(self) -> Optional[str]:
-        """Why Python programs start cold although ``preload=`` was given; None if they do not. Known
-        from the first program on."""
-        warm = self._engine.warm
-        return None if warm is None else warm.reason
+        """Why programs start cold although ``preload=``, ``warm=`` or ``fresh_aslr=`` was given; None if they do
+        not. Known from the first program on."""
+        made = (self._engine.warm, self._engine.held)
+        return next((one.reason for one in made if one is not None and one.reason is not None), None)
 
     def usage(self) -> Usage:
         """What all runs so far used: times and traffic added up, of the rest the highest."""

@@ -64,8 +64,8 @@ def names() -> Dict[str, str]:
 #: What else Sandbox(), Pool(), Scheduler() and run() take: misspelt, or in the wrong call, it arrives among the settings.
 ARGUMENTS = {
     **dict.fromkeys(
-        ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked", "preload", "packages",
-         "build_packages", "compile_timeout", "compile_memory"),
+        ("workdir", "persist", "keep", "id", "name", "allow_overrides", "parked", "preload", "warm",
+         "fresh_aslr", "packages", "build_packages", "compile_timeout", "compile_memory"),
         "it is an argument of Sandbox()",
     ),
     **dict.fromkeys(

@@ -23,6 +23,7 @@ from ._result import Result
 from ._sandbox import Sandbox
 
 if TYPE_CHECKING:
+    from ._held import Wanted as HeldWanted
     from typing_extensions import Unpack
 
     from ._types import RunSettings, SandboxSettings
@@ -245,7 +246,7 @@ class Pool(Sandbox):
     programs map() and its like run at once; as many as there are CPUs if it is None. ``parked``: how
     many sandboxes wait; one more than workers if it is None. ``preload``: Python programs
     start in an interpreter that has imported these modules, and what small programs use most, already;
-    None: in a new one. ``interpreters``: how many of each language wait for interpreter(), as
+    None: in a new one. ``warm`` and ``fresh_aslr`` as for a Sandbox. ``interpreters``: how many of each language wait for interpreter(), as
     ``{"javascript": 2}``. ``env``: variables for all runs. ``compile_timeout``, ``compile_memory``: limits of
     compilers; what they make of a program is kept for all its runs.
     """
@@ -257,6 +258,8 @@ class Pool(Sandbox):
         workers: Optional[int] = None,
         parked: Optional[int] = None,
         preload: Union[str, Sequence[str], None] = None,
+        warm: "HeldWanted" = None,
+        fresh_aslr: bool = False,
         interpreters: Wanted = None,
         env: Optional[Mapping[str, str]] = None,
         allow_overrides: bool = False,
@@ -268,7 +271,7 @@ class Pool(Sandbox):
         counts = wanted(interpreters)
         super().__init__(
             config, persist=False, env=env, allow_overrides=allow_overrides, parked=waiting,
-            preload=preload, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
+            preload=preload, warm=warm, fresh_aslr=fresh_aslr, compile_timeout=compile_timeout, compile_memory=compile_memory, **settings,
         )  # fmt: skip
         self._engine.ahead = Ahead(self._engine, counts)
 
@@ -285,6 +288,8 @@ class Pool(Sandbox):
                 self._engine.warm.start()
             assert self._engine.ahead is not None
             self._engine.ahead.start()
+            if self._engine.held is not None:
+                self._engine.held.start()
         except _cordon.Error as error:
             raise_native(error)
         return self

@@ -38,7 +38,9 @@ class Sandbox(Front):
     ``env``: variables for all runs. ``name``: of the workspace, for sandboxes with ``fs_workspace=``.
     ``allow_overrides``: runs may ask for more than the sandbox states.
     ``preload``: Python programs (run_code()) start in an interpreter that has imported these modules,
-    and what small programs use most, already; None: in a new one.
+    and what small programs use most, already; None: in a new one. ``fresh_aslr``: each in an interpreter that was
+    started for it alone, so that no two have an address layout in common. ``warm``: how many interpreters of other
+    languages wait, as ``{"javascript": 2, "bash": 2}``. Both need ``persist=False``.
     ``parked``: how many empty sandboxes are made ahead, from the first run on, so that the next runs
     start sooner. Runs with other settings than the sandbox's may start as without.
 

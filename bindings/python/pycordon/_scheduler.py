@@ -16,9 +16,11 @@ from contextlib import asynccontextmanager
 
 from . import _arguments, _keys
 from ._aio import AsyncSandbox
+from ._aio_wait import in_thread
 from ._code import Content
 from ._errors import ClosedError, PolicyError, UsageError
 from ._fileops import FileInfo, contents
+from ._held import Wanted, wanted as counts_wanted
 from ._job import Callback, StrPath
 from ._policy import Config, Policy, from_document, make_policy, stated
 from ._pool import default_workers
@@ -38,6 +40,7 @@ RUN_SECONDS = 60.0
 FILES_MAX = 1000
 OUTPUTS_MAX = 100
 _GLOB = frozenset("*?[")
+_PYTHON = ("python", "python3", "py")
 # What a run without a word about it has: the library's own defaults. A run may not have more than these.
 _DEFAULTS = {
     "limits.grace": "1s",
@@ -77,7 +80,7 @@ class Scheduler:
     beyond that QueueFullError. ``max_sessions``: sessions at once; ``session_seconds``: how long one may
     live. ``packages``: for all runs, also files with requirements. ``build_packages``: packages may run
     code to be installed. ``allowed_packages``: the names that a run may ask for; None: any, []: none.
-    ``parked`` and ``preload``: as for a Pool. ``max_file_bytes``: of all files that a run gives back.
+    ``parked``, ``preload``, ``warm`` and ``fresh_aslr``: as for a Pool. ``max_file_bytes``: of all files that a run gives back.
     """
 
     def __init__(
@@ -93,6 +96,8 @@ class Scheduler:
         allowed_packages: Optional[Sequence[str]] = None,
         parked: Optional[int] = None,
         preload: Union[str, Sequence[str], None] = None,
+        warm: Wanted = None,
+        fresh_aslr: bool = False,
         env: Optional[Mapping[str, str]] = None,
         max_file_bytes: int = 64 << 20,
         **settings: "Unpack[SandboxSettings]",
@@ -117,7 +122,8 @@ class Scheduler:
         words = _arguments.words("packages", packages)
         self._allowed = None if allowed_packages is None else {name_of(w) for w in allowed_packages}
         env = _arguments.variables("env", env)
-        self._kits = Kits(policy, env, words, build_packages, self._room, parked, preload, self._most_sessions)
+        ahead = {"preload": preload, "warm": counts_wanted(warm), "fresh_aslr": fresh_aslr}
+        self._kits = Kits(policy, env, words, build_packages, self._room, parked, ahead, self._most_sessions)
         self._gate: Optional[Gate] = None
         self._session_gate: Optional[Gate] = None
         self._boxes: Set[AsyncSandbox] = set()
@@ -219,6 +225,8 @@ class Scheduler:
         self, kit: Kit, code: Content, language: str, args: Sequence[str], arguments: Mapping[str, Any],
         brought: Mapping[str, bytes], wanted: Sequence[str], queued: float,
     ) -> ScheduledResult:  # fmt: skip
+        if language in _PYTHON:
+            await kit.prepare()
         async with self._box(kit) as box:
             await _put(box, brought)
             result = await _begin(box, code, language, args, arguments)
@@ -370,6 +378,10 @@ async def _begin(
 
 
 async def _put(box: AsyncSandbox, files: Mapping[str, bytes]) -> None:
+    """Nothing has run in the sandbox yet: the host writes them, as it does with the code of a run. Where that
+    cannot be, or fails, a run does it, which says why."""
+    if not files or await in_thread(box._engine.private.fill, files):
+        return
     for error in await box.files.put_many(list(files.items())):
         if error is not None:
             raise error

@@ -15,7 +15,7 @@ from typing import Any, AsyncIterator, Dict, Iterator, List, Mapping, Optional, 
 from . import _arguments
 from ._aio import AsyncSandbox
 from ._aio_pool import AsyncPool
-from ._aio_wait import Room
+from ._aio_wait import Room, in_thread
 from ._engine import Engine
 from ._errors import ClosedError, PolicyError, QueueFullError, UsageError
 from ._packages import install
@@ -119,6 +119,7 @@ class Kit:
         self.words = words
         self.pool = pool
         self._template = template
+        self._is_prepared = False
 
     @property
     def policy(self) -> Policy:
@@ -134,8 +135,22 @@ class Kit:
         """A new sandbox with files of its own, perhaps with another policy."""
         settings = self._template._engine.settings
         made = AsyncSandbox.__new__(AsyncSandbox)
-        made._engine = Engine(settings if policy is None else replace(settings, policy=policy))
+        made._engine = Engine(settings if policy is None else replace(settings, policy=policy, preload=None))
+        if policy is None:
+            made._engine.use_image_of(self._template._engine)
         return made
+
+    async def prepare(self) -> None:
+        """Before the first run with files: their interpreter, in a thread."""
+        warm = self._template._engine.warm
+        if warm is not None and not self._is_prepared:
+            await in_thread(warm.start)
+            self._is_prepared = True
+
+    async def close(self) -> None:
+        """Ends what runs in the pool, and what was kept ready."""
+        await self.pool.close()
+        await self._template.close()
 
 
 class Kits:
@@ -151,14 +166,14 @@ class Kits:
         may_build: bool,
         workers: int,
         parked: Optional[int],
-        preload: Union[str, Sequence[str], None],
+        ahead: Mapping[str, Any],
         sessions: int,
     ) -> None:
         self._policy = policy
         self._env = dict(env)
         self._packages = list(packages)
         self._may_build = may_build
-        self._pool: Dict[str, Any] = {"workers": workers, "parked": parked, "preload": preload}
+        self._pool: Dict[str, Any] = {"workers": workers, "parked": parked, **ahead}
         self._kits: "OrderedDict[Tuple[str, ...], asyncio.Task[Kit]]" = OrderedDict()
         self._users: Dict[Tuple[str, ...], int] = {}  # those who wait for it, too
         self._most = max(KITS_MAX, workers) + sessions
@@ -177,7 +192,9 @@ class Kits:
         given: Dict[str, Any] = {"env": self._env, "packages": layers}
         # Two wait for runs with packages: sets are many, and memory is not.
         pool = dict(self._pool, parked=2) if words and self._pool["parked"] is None else self._pool
-        return Kit(words, AsyncPool(self._policy, **pool, **given), AsyncSandbox(self._policy, **given))
+        preload = None if pool["fresh_aslr"] else pool["preload"]  # in sandboxes with files none waits
+        template = AsyncSandbox(self._policy, preload=preload, **given)
+        return Kit(words, AsyncPool(self._policy, **pool, **given), template)
 
     async def _make(self, words: Tuple[str, ...]) -> Kit:
         if self._threads is None:
@@ -186,7 +203,7 @@ class Kits:
         try:
             await kit.pool.start()
         except BaseException:
-            await asyncio.shield(kit.pool.close())
+            await asyncio.shield(kit.close())
             raise
         return kit
 
@@ -256,7 +273,7 @@ class Kits:
                 if not task.cancelled() and task.exception() is None:
                     old.append(task.result())
         for kit in old:
-            await kit.pool.close()
+            await kit.close()
 
     async def close(self) -> None:
         """Ends what runs in their pools, and stops installations."""
@@ -269,6 +286,6 @@ class Kits:
                 task.cancel()
         for made in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(made, Kit):
-                await made.pool.close()
+                await made.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False)

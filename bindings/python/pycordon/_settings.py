@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import _cordon, _keys
@@ -41,6 +41,8 @@ class Settings:
     allow_overrides: bool = False
     parked: int = 0  # how many sandboxes are made ahead
     preload: Optional[Tuple[str, ...]] = None  # modules of an interpreter that is started ahead
+    warm: Mapping[str, int] = field(default_factory=dict)  # interpreters that wait for a program
+    fresh_aslr: bool = False  # and those of Python instead of an image
     packages: "Optional[Packages]" = None  # keeps their layers
     programs: Tuple[str, ...] = ()  # directories with programs of packages
     compile_timeout: str = "60s"  # limits of compilers

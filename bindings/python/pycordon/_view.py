@@ -10,12 +10,13 @@ import shutil
 import threading
 import weakref
 from dataclasses import dataclass, replace
-from typing import Any, Collection, Dict, List, Mapping, Optional, Tuple
+from typing import Any, Collection, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from . import _cordon, _store
 from ._native import caller_home, launcher, log
 from ._code import INSIDE, PROGRAMS, Drop
 from ._errors import ClosedError, CordonError, PathError, StateError, raise_native
+from ._hostfiles import write_all
 from ._policy import Policy, from_document
 from ._python import hidden
 from ._runs import KeptRuns, Runs
@@ -161,6 +162,24 @@ def _overlaps(place: str, shown: Collection[str]) -> bool:
     return inside(place, shown) or any(inside(path, [place]) for path in shown)
 
 
+def _write_new(place: str, parts: Sequence[str], data: bytes, owner: Optional[Tuple[int, int]]) -> None:
+    """A new file of the run's user, and the directories on the way."""
+    *parents, last = parts
+    for parent in parents:
+        place = os.path.join(place, parent)
+        try:
+            os.mkdir(place)
+        except FileExistsError:
+            continue
+        if owner is not None:
+            os.chown(place, *owner)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(os.path.join(place, last), flags, 0o666), "wb", buffering=0) as file:
+        if owner is not None:
+            os.fchown(file.fileno(), *owner)
+        write_all(file, data)
+
+
 class PrivateDir:
     """The sandbox's private directory, and where runs find it. The first use makes it."""
 
@@ -281,6 +300,24 @@ class PrivateDir:
             os.mkdir(directory, 0o700)
             if os.geteuid() == 0:
                 os.chown(directory, view.host_uid, view.host_gid)
+
+    def fill(self, files: Mapping[str, bytes]) -> bool:
+        """Writes files below the private working directory, before any guest can write there. False: they are not all
+        there, because runs start elsewhere, for want of room, or for another reason."""
+        home, view = self.open(), self._viewer.common()
+        used = sum((len(data) | 4095) + 1 for data in files.values())
+        if not self._settings.private_workdir or self.inside_workdir() != os.path.join(self.inside_home(), "work"):
+            return False
+        if used + (64 << 10) > self._viewer.limits(home.path).disk_bytes:
+            return False
+        owner = (view.host_uid, view.host_gid) if os.geteuid() == 0 else None
+        try:
+            for name, data in files.items():
+                _write_new(os.path.join(home.path, "home", "work"), name.split("/"), data, owner)
+        except OSError as error:
+            log.debug("files cannot be put into a sandbox from outside: %s", error)
+            return False
+        return True
 
     def path_for(self, home: _store.Home, policy: Policy) -> str:
         """The directory's path, for a run with ``policy``. The library hides the user's state

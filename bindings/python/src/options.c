@@ -8,7 +8,7 @@
 struct numbers {
 	long long wall_ms, memory_bytes;
 	int keep_orphans, terminal, rows, cols, net_log_fd, workspace_changes, files, image_fd,
-		channel, ahead;
+		channel, ahead, held;
 };
 
 /* As they come, borrowed. */
@@ -109,6 +109,7 @@ static int parse_numbers(struct start_call *call, const struct numbers *n)
 	o->files = n->files != 0;
 	o->channel = n->channel != 0;
 	o->ahead = n->ahead != 0;
+	o->held = n->held != 0;
 	return 0;
 }
 
@@ -250,6 +251,7 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 		"image_fd",
 		"channel",
 		"ahead",
+		"held",
 		NULL,
 	};
 	struct numbers n = { .net_log_fd = -1, .image_fd = -1 };
@@ -257,12 +259,12 @@ int start_call_parse(struct start_call *call, PyObject *module, PyObject *args, 
 
 	*call = (struct start_call){ .options = CORDON_RUN_OPTIONS_INIT };
 	if (!PyArg_ParseTupleAndKeywords(
-		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOpipp", names, &g.policy, &g.argv,
+		    args, kwargs, "OO|$OOOOOOOLLppiiiOOpOOOOpippp", names, &g.policy, &g.argv,
 		    &g.env, &g.cwd, &g.home, &g.search_path, &g.in, &g.out, &g.err, &n.wall_ms,
 		    &n.memory_bytes, &n.keep_orphans, &n.terminal, &n.rows, &n.cols, &n.net_log_fd,
 		    &g.workspace_name, &g.workspace_from, &n.workspace_changes, &g.progress,
 		    &g.state_dir, &g.private_dir, &g.code_dir, &n.files, &n.image_fd, &n.channel,
-		    &n.ahead))
+		    &n.ahead, &n.held))
 		return -1;
 	if (parse_numbers(call, &n) < 0 || parse_words(call, &g) < 0 ||
 	    parse_stdin(call, g.in) < 0 ||

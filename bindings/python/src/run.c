@@ -226,6 +226,44 @@ static PyObject *run_is_as_new(PyObject *object, PyObject *unused)
 	return PyBool_FromLong(is_so);
 }
 
+/* begin(data, wall_ms): it was started with `held`. */
+static PyObject *run_begin(PyObject *object, PyObject *args)
+{
+	struct run_object *self = (struct run_object *)object;
+	struct cordon_error err = CORDON_ERROR_INIT;
+	struct cordon_run *run;
+	PyObject *data, *old;
+	Py_ssize_t len;
+	long long wall_ms;
+	char *bytes;
+	int r;
+
+	if (!PyArg_ParseTuple(args, "SL:begin", &data, &wall_ms))
+		return NULL;
+	if (PyBytes_AsStringAndSize(data, &bytes, &len) < 0)
+		return NULL;
+	run = run_enter(self);
+	if (!run)
+		return NULL;
+	Py_BEGIN_ALLOW_THREADS
+		pthread_mutex_lock(&self->lock);
+		r = cordon_run_begin(run, bytes, (size_t)len, wall_ms, &err);
+		pthread_mutex_unlock(&self->lock);
+	Py_END_ALLOW_THREADS
+	if (r == 0) { /* the run reads from it */
+		old = self->data;
+		Py_INCREF(data);
+		self->data = data;
+		Py_XDECREF(old);
+	} else {
+		raise_error(self->module, &err);
+	}
+	run_leave(self);
+	if (r < 0)
+		return NULL;
+	Py_RETURN_NONE;
+}
+
 static PyObject *run_branch(PyObject *object, PyObject *args)
 {
 	struct run_object *self = (struct run_object *)object;
@@ -431,6 +469,8 @@ static PyMethodDef run_methods[] = {
 	  "channel(): this end of the channel, -1: none. The run closes it." },
 	{ "is_as_new", run_is_as_new, METH_NOARGS,
 	  "is_as_new(): a run that this thread started now would inherit the same." },
+	{ "begin", run_begin, METH_VARARGS,
+	  "begin(data, wall_ms): begins a run that is held, with its standard input." },
 	{ "branch", run_branch, METH_VARARGS,
 	  "branch(max_bytes, max_files): id of a new workspace, a copy of the run's." },
 	{ "workspace", run_workspace, METH_NOARGS,

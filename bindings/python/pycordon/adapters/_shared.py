@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 #: Arguments of Sandbox that are about runs, of which a session is only one.
 _ABOUT_RUNS = frozenset(
-    "persist keep id name allow_overrides parked preload compile_timeout compile_memory".split()
+    "persist keep id name allow_overrides parked preload warm fresh_aslr compile_timeout compile_memory".split()
 )
 #: What ends a session and is over with it, so that a new one can begin. Time that was used up is not.
 _BEGINS_AGAIN = ("memory", "disk")

@@ -56,7 +56,7 @@ def make_options(
     with translated():
         variables = _arguments.variables("envs", envs)
         labels = _arguments.variables("metadata", metadata)
-    for name in ("workdir", "persist", "keep", "id", "name", "parked", "preload", "allow_overrides", "env"):
+    for name in ("workdir", "persist", "keep", "id", "name", "parked", "preload", "warm", "fresh_aslr", "allow_overrides", "env"):
         if name in settings:
             not_here(f"the setting {name}=", "envs= sets variables" if name == "env" else "")
     _network(settings, internet, network)
