@@ -101,6 +101,7 @@ soak: ## N runs of every kind, of the library and of the Python package (default
 	@$(MAKE) --no-print-directory all
 	/usr/bin/python3 tools/soak.py --runs $(N) --build $(BUILD)
 	tools/soak-python.sh $(N)
+	tools/soak-python.sh $(N) warm
 	CORDON_KILLS=$(KILLS) PYTEST_ARGS='-k test_kills' tools/test.sh root user
 
 test-gpu: all ## on a machine with an NVIDIA GPU: torch, CUDA and hostile programs in runs with --gpu, and their speed

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The part of `make soak` that uses the Python package, from its wheel.
 #
-#	tools/soak-python.sh RUNS
+#	tools/soak-python.sh RUNS [all|warm]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,4 +16,4 @@ wheel=$(tools/wheel.sh)
 # Where an ordinary user finds them, too.
 cp tools/soak_python.py tools/soak_census.py "$scratch/"
 chmod -R a+rX "$scratch"
-/usr/bin/python3 "$scratch/soak_python.py" --python "$scratch/venv/bin/python" --runs "$1"
+/usr/bin/python3 "$scratch/soak_python.py" --python "$scratch/venv/bin/python" --runs "$1" --part "${2:-all}"

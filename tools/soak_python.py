@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many runs of the Python package in one program, with the census of soak_census.py.
 
-    tools/soak_python.py --python VENV/bin/python [--runs N] [--batch N] [--user UID]
+    tools/soak_python.py --python VENV/bin/python [--runs N] [--batch N] [--user UID] [--part warm]
 
 The program (host() below, started with that interpreter, which has the package) makes runs that start
 warm, of every end that one can have, pieces of code in interpreters that are made, started ahead and
-ended, and commands of sessions. Each answer is compared with what it must be. Prints a line for each
+ended, and commands of sessions; with --part warm only the first of these. Each answer is compared with what it must be. Prints a line for each
 batch and a table at the end. Exit status: 0 only if nothing was wrong and nothing grew.
 """
 
@@ -25,11 +25,11 @@ from soak_census import Census, compare, reap_orphans
 HANG = 300
 
 
-def host():
+def host(part):
     """Reads how many runs to make, makes them, says how many and what was wrong; until "end"."""
     import pycordon
 
-    pool = pycordon.Pool(preload=(), interpreters={"bash": 1}, limits_memory="128M").start()
+    pool = pycordon.Pool(preload=(), interpreters={"bash": 1}, warm={"bash": 1}, limits_memory="128M").start()
     assert pool.warm_reason is None, pool.warm_reason
     sandbox = pycordon.Sandbox(preload=())
     python = pycordon.Interpreter("python").start()
@@ -75,6 +75,10 @@ def host():
             got = bash.execute("echo $((6 * 7))")
         return got.stdout == "42\n" or f"ahead: {got}"
 
+    def held():
+        got = pool.run_code("read x; echo $x; exit 4", "bash", stdin="typed")
+        return (got.stdout, got.returncode) == ("typed\n", 4) or f"held: {got}"
+
     def command():
         try:
             got = session.exec(["echo", "x"])
@@ -88,8 +92,10 @@ def host():
         ends("import os; os.kill(os.getpid(), 9)", "signaled", 137),
         ends("x = bytearray(1 << 29)", "memory", 137),
         ends("import threading; threading.Thread(target=print).start()", "exited", 0),
-        slow, graded, kept, stateful, restarted, ahead, command,
+        slow, graded, kept, stateful, restarted, ahead, held, command,
     ]  # fmt: skip
+    if part == "warm":
+        kinds = [*kinds[:9], held]
     for line in sys.stdin:
         if line.strip() == "end":
             break
@@ -109,7 +115,7 @@ def host():
 class Program:
     """The host, and what soak_census.py wants to know of it."""
 
-    def __init__(self, name, uid, base, python):
+    def __init__(self, name, uid, base, python, part):
         self.name, self.uid, self.wrong = name, uid, []
         home = base / name
         home.mkdir()
@@ -118,7 +124,7 @@ class Program:
             os.chown(home, uid, uid)
             other = {"user": uid, "group": uid, "extra_groups": []}
         self.host = subprocess.Popen(
-            [python, str(pathlib.Path(__file__).resolve()), "--host"], stdin=subprocess.PIPE,
+            [python, str(pathlib.Path(__file__).resolve()), "--host", "--part", part], stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, cwd=home, **other,
             env={"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "TMPDIR": str(home), "LANG": "C.UTF-8",
                  "XDG_STATE_HOME": str(home / "state")},
@@ -140,6 +146,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--host", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--part", choices=("all", "warm"), default="all")
     parser.add_argument("--runs", type=int, default=100_000)
     parser.add_argument("--batch", type=int, default=1000)
     parser.add_argument("--user", type=int, default=20001)
@@ -166,15 +173,15 @@ def batches(args, programs, census):
 def main():
     args = arguments()
     if args.host:
-        return host()
+        return host(args.part)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans come to us
     os.umask(0o022)
     base = pathlib.Path(tempfile.mkdtemp(prefix="soak-of-cordon-", dir="/tmp"))
     base.chmod(0o755)
     try:
-        programs = [Program("me", os.geteuid(), base, args.python)]
+        programs = [Program("me", os.geteuid(), base, args.python, args.part)]
         if os.geteuid() == 0:
-            programs.append(Program("user", args.user, base, args.python))
+            programs.append(Program("user", args.user, base, args.python, args.part))
         before, done = batches(args, programs, census := Census(base, programs))
         rows = compare(before, census.settle(before), done)
         for program in programs:
