@@ -38,7 +38,7 @@ mkdir "$out/unpacked"
 extension=$out/unpacked/pycordon/_cordon.abi3.so
 command=$out/unpacked/pycordon/bin/cordon
 libraries=("$extension")
-for freeze in "$out"/unpacked/pycordon/_{freeze.so,fork.abi3.so}; do
+for freeze in "$out"/unpacked/pycordon/_{freeze.so,fork.abi3.so,hold.so}; do
 	[ ! -e "$freeze" ] || libraries+=("$freeze")
 done
 objdump=$(command -v "$arch-linux-gnu-objdump" || command -v objdump)

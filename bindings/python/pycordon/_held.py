@@ -73,8 +73,9 @@ def counts_of(settings: "Settings") -> Dict[str, int]:
     used = [key for key in _NOT_AHEAD if key in doc]
     if counts and (settings.persist or used):
         what = "warm" if settings.warm else "fresh_aslr"
-        why = "runs keep their files (persist=False)" if settings.persist else f"the policy has {used[0]}"
-        raise UsageError(f"{what}: no program can wait where {why}", hint="use a Pool, or leave it out")
+        if settings.persist:
+            raise UsageError(f"{what}: no program can wait where runs keep their files", hint="use a Pool, or persist=False")
+        raise UsageError(f"{what}: no program can wait where the policy has {used[0]}", hint="leave it out")
     return counts
 
 
