@@ -269,8 +269,8 @@ def _denial(raw: Mapping[str, Any]) -> Denial:
 
 def _usage(raw: Mapping[str, Any], duration: float) -> Usage:
     names = ("cpu_user_ms", "cpu_system_ms", "max_memory_bytes", "procs_peak", "disk_bytes")
-    names += ("max_gpu_memory_bytes", "gpu_utilization_percent")
-    values: Dict[str, Any] = {name: raw.get(name) for name in names}
+    of_gpus = ("max_gpu_memory_bytes", "gpu_utilization_percent")
+    values: Dict[str, Any] = {name: raw.get(name) for name in names + of_gpus}
     return Usage(
         **values,
         net_bytes_in=raw.get("net_bytes_in") or 0,

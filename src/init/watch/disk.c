@@ -262,7 +262,8 @@ static void note_outside(struct figures *f, struct amount before)
 }
 
 /* What is certainly the run's cannot be others'. So much is sure although something may be hidden;
- * without it, what others free would make room for what is only mapped. @last: by the look before. */
+ * without it, what others free would make room for what is only mapped. @last: by the look before.
+ */
 static void note_freed(struct figures *f, struct amount before, struct amount described,
 		       struct amount last)
 {
@@ -289,8 +290,7 @@ static void add_unlinked(struct figures *f, struct amount before)
 	 * that are only mapped may be holes. */
 	described = (struct amount){ found.bytes, found.inodes };
 	note_freed(f, before, described, last);
-	unexplained =
-		amount_above(f->used, amount_sum(f->seen, amount_sum(described, f->low)));
+	unexplained = amount_above(f->used, amount_sum(f->seen, amount_sum(described, f->low)));
 	f->unlinked.bytes = found.bytes + least(found.mapped_bytes, unexplained.bytes);
 	f->unlinked.inodes = found.inodes + found.mapped_inodes;
 	f->is_hidden = f->is_blind || found.is_hidden;
