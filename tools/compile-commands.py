@@ -4,7 +4,7 @@
 
     compile-commands.py BUILD_DIR OUTPUT
 
-Sources compiled twice (the fault-injection variant) and generated ones are left out. Prints the
+Sources compiled twice (the fault-injection variant), generated ones and assembly are left out. Prints the
 names of the sources that remain, one a line.
 """
 
@@ -20,7 +20,7 @@ def main():
     entries, seen = [], set()
     for entry in json.loads((build / "compile_commands.json").read_text()):
         path = (Path(entry["directory"]) / entry["file"]).resolve()
-        if "CORDON_FAULT_INJECTION" in entry["command"] or path in seen:
+        if path.suffix != ".c" or "CORDON_FAULT_INJECTION" in entry["command"] or path in seen:
             continue
         if build in path.parents or ROOT not in path.parents:
             continue

@@ -251,7 +251,6 @@ static void test_held(void)
 	struct cordon_run *run;
 	const struct cordon_result *result;
 
-	CHECK_INT(cordon_launcher_new(&launcher, NULL), 0);
 	CHECK(start_held(CORDON_STREAM_DATA) == NULL);
 	run = start_held(CORDON_STREAM_NULL);
 	REQUIRE(run != NULL && has_begun(run));
