@@ -38,7 +38,7 @@ def library(session_dir):
 def status_of(pid):
     """Parent and state of a process; None = it is gone."""
     try:
-        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None
     return int(words[1]), words[0]
@@ -186,7 +186,7 @@ def test_the_meter_ends_with_a_killed_supervisor(me, library):
 
 
 def cpu_time(pid):
-    return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11])
+    return int(pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[11])
 
 
 def test_no_library_that_others_could_have_written(me, library):
