@@ -13,7 +13,7 @@
 
 #include "bare/text.h"
 
-#define DEPTH_MAX 64
+#define DEPTH_MAX 4096
 #define KNOWN_MAX 512
 #define STAT_MAX 512
 
@@ -68,12 +68,16 @@ bool tree_has(uint32_t init_pid, uint32_t pid)
 
 	if (pid == 0 || init_pid == 0)
 		return false;
-	if (is_known(pid))
-		return true;
+	if (pid != init_pid) {
+		at = parent_of(pid);
+		if (at == 0) /* it has ended; a number that is in use again is another's */
+			return is_known(pid);
+	}
 	for (int depth = 0; at > 1 && at != init_pid && depth < DEPTH_MAX; depth++)
 		at = parent_of(at);
 	if (at != init_pid)
 		return false;
-	known[n_known++ % KNOWN_MAX] = pid;
+	if (!is_known(pid))
+		known[n_known++ % KNOWN_MAX] = pid;
 	return true;
 }

@@ -10,8 +10,9 @@
  *
  * Loaded by LD_PRELOAD, with CORDON_HOLD=DIRECTORY, where the program lies, and for Python
  * CORDON_HOLD_IMPORT=NAME,NAME: modules that are imported before. The channel is descriptor 3.
- * Nothing of that is left for the program: the variables are taken out of the environment before
- * the interpreter sees it, and the channel goes away from the numbers that it would get.
+ * The program gets none of that: the variables are taken out of the environment before the
+ * interpreter sees it (/proc/self/environ still shows them), and the channel goes away from the
+ * numbers that it would get.
  */
 /* The two names are two functions here. */
 #undef _FILE_OFFSET_BITS

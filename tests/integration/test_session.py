@@ -538,7 +538,8 @@ def test_receipt_at_the_end(session, me):
 def test_ps(session, me):
     one, two = session(), session()
     two.sh("sleep 60", "-d")
-    listed = {s["name"]: s for s in json.loads(me.outside([me.cordon, "ps", "--json"]).stdout)}
+    listed = json.loads(me.outside([me.cordon, "ps", "--json"]).stdout)
+    listed = {s["name"]: s for s in listed if s["type"] == "session"}
     assert {one.name, two.name} <= set(listed)
     assert listed[two.name]["tasks"] >= 1 and listed[two.name]["memory_bytes"] > 0
     assert listed[one.name]["tasks"] == 0 and listed[one.name]["uptime_ms"] > 0

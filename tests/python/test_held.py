@@ -169,6 +169,27 @@ def test_a_changed_host_gets_a_new_one(tmp_path):
         assert not was_warm and result.stdout == "new\n"
 
 
+def test_a_changed_home_gets_a_new_one(tmp_path, monkeypatch):
+    for name in ("a", "b"):
+        (tmp_path / name / "data").mkdir(parents=True)
+        (tmp_path / name / "data" / "f").write_text(f"{name}\n")
+    monkeypatch.setenv("HOME", str(tmp_path / "a"))
+    with pycordon.Pool(warm={"bash": 1}, parked=1, fs_read=["~/data"]) as pool:
+        ready(pool)
+        monkeypatch.setenv("HOME", str(tmp_path / "b"))
+        result, was_warm = warm(pool, "cat ~/data/f")
+        assert not was_warm and result.stdout == "b\n"
+
+
+def test_what_a_pattern_hides_is_settled_when_a_run_starts(tmp_path):
+    os.chmod(tmp_path, 0o755)
+    with pycordon.Pool(warm={"bash": 1}, parked=1, fs_read=[str(tmp_path)], fs_deny=["*.pem"]) as pool:
+        until(lambda: pool.warm_reason is not None, "no reason is given")
+        assert "when a run starts" in pool.warm_reason
+        (tmp_path / "late.pem").write_text("SECRET")
+        assert "SECRET" not in pool.run_code(f"cat {tmp_path}/late.pem", "bash").stdout
+
+
 def test_old_ones_are_not_used(pool, monkeypatch):
     monkeypatch.setattr(_stock, "AGE_SECONDS", 0.0)
     result, was_warm = warm(pool, "echo $MINE")
@@ -227,7 +248,7 @@ def test_a_sandbox_and_its_end():
         ({"warm": {"bash": 0}, "persist": False}, "between"), ({"warm": "bash", "persist": False}, "mapping"),
         ({"warm": {"bash": 1}, "persist": False, "fs_write": ["/tmp"]}, "fs.write"),
         ({"fresh_aslr": True, "persist": False}, "preload"), ({"fresh_aslr": 1, "persist": False, "preload": ()}, "True"),
-        ({"warm": {"python": 1}, "persist": False}, "preload="),
+        ({"warm": {"python": 1}, "persist": False}, "preload="), ({"warm": {"js": 1, "node": 2}, "persist": False}, "two names"),
     ],
 )  # fmt: skip
 def test_what_cannot_be(settings, word):

@@ -13,10 +13,9 @@ import os
 import select
 import shutil
 import socket
-import stat
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Dict, List, Mapping, Optional, Tuple, Union
 
 from . import _arguments, _cordon, _keys
 from ._code import LANGUAGES, Code, source_files
@@ -24,7 +23,7 @@ from ._errors import SetupError, UsageError
 from ._job import Job, RunArguments
 from ._python import interpreter
 from ._result import Result
-from ._stock import MOST, Stock
+from ._stock import MOST, Stock, states
 from ._warm import MODULES
 
 if TYPE_CHECKING:
@@ -60,6 +59,8 @@ def wanted(warm: Wanted) -> Dict[str, int]:
                 f"warm: '{language}' does not start warm this way",
                 hint="javascript and bash do; preload= is for Python",
             )
+        if name in found:
+            raise UsageError(f"warm: '{name}' has two names here", hint="use one of them")
         found[name] = _arguments.whole(f"warm[{language!r}]", count, 1, MOST)
     return found
 
@@ -98,9 +99,9 @@ def _command(name: str) -> Tuple[str, ...]:
 class Held:
     """A run that waits for its program."""
 
-    def __init__(self, started: "Started", sources: List[str], states: List[object]) -> None:
+    def __init__(self, started: "Started", program: List[str], state: List[object]) -> None:
         self.started = started
-        self._sources, self._states = sources, states
+        self._program, self._states = program, state
         self.channel = socket.socket(fileno=os.dup(started.run.channel()))
 
     def wait(self) -> None:
@@ -127,7 +128,7 @@ class Held:
     def is_as_new(self) -> bool:
         """Whether it waits, and one that this thread started now would be the same."""
         try:
-            return self.started.run.is_as_new() and _states(self._sources) == self._states
+            return self.started.run.is_as_new() and states(self._program) == self._states
         except _cordon.Error:
             return False
 
@@ -194,15 +195,15 @@ class HeldStock(Stock[Held]):
             raise SetupError("the sandbox has a variable with which interpreters start otherwise")
         if engine.level == "landlock":
             raise SetupError("programs do not wait at level landlock")
-        sources = _sources(engine, name)
-        states = _states(sources)
+        program = _program(engine, name)
+        state = states(program)
         code = Code.make("", name, None, (), {_INSIDE: _library()})
         started = engine.begin(RunArguments(code.argv, code=code), lambda job: _connect(engine, job, name))
         if isinstance(started, Result):
             started.raise_for_status()
             raise SetupError("the interpreter was not started")
         try:
-            held = Held(started, sources, states)
+            held = Held(started, program, state)
         except BaseException:
             started.abandon()
             started.job.close()
@@ -228,27 +229,10 @@ def _connect(engine: "Engine", job: Job, name: str) -> None:
     job.options.update(channel=True, ahead=True, held=True)
 
 
-def _sources(engine: "Engine", name: str) -> List[str]:
-    """The host's files that decide what is started: the interpreter, and what the policy names."""
+def _program(engine: "Engine", name: str) -> List[str]:
+    """The host's file that is started."""
     path = engine.settings.in_path(os.environ.get("PATH") or os.defpath)
-    found = shutil.which(_command(name)[0], path=path) or ""
-    base, doc = engine.settings.base_dir, engine.settings.policy.effective()
-    grants = [*doc.get("fs.read", ()), *doc.get("fs.deny", ())]
-    return [found, *(os.path.join(base, os.path.expanduser(grant)) for grant in grants)]
-
-
-def _states(sources: Sequence[str]) -> List[object]:
-    """What tells whether they are still the same. What is in a directory is seen as it is."""
-    found: List[object] = []
-    for path in sources:
-        try:
-            st = os.stat(path)
-        except OSError:
-            found.append(None)
-            continue
-        is_file = stat.S_ISREG(st.st_mode)
-        found.append((st.st_dev, st.st_ino, is_file and (st.st_size, st.st_mtime_ns)))
-    return found
+    return [shutil.which(_command(name)[0], path=path) or ""]
 
 
 def _time_of(policy: "Policy", usual: "Policy") -> Optional[int]:

@@ -8,14 +8,15 @@ the library whether an interpreter that it started now would inherit the same; i
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 import weakref
 from collections import deque
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Deque, Dict, Generic, Mapping, Optional, Protocol, Tuple, TypeVar
+from typing import TYPE_CHECKING, Deque, Dict, Generic, Iterable, List, Mapping, Optional, Protocol, Tuple, TypeVar
 
-from ._errors import CordonError
+from ._errors import CordonError, SetupError
 from ._native import PerProcess, log
 from ._parked import Refiller
 
@@ -29,7 +30,7 @@ AGE_SECONDS = 60.0
 _AGAIN_SECONDS = 5.0  # after a failure: what cannot be started must not keep the host busy
 
 #: What a run gets of the caller's variables, whatever the policy says.
-_PASSED = ("LANG", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "PATH")
+_PASSED = ("HOME", "LANG", "LC_*", "TZ", "TERM", "COLUMNS", "LINES", "PATH")
 _starter = PerProcess(lambda: Refiller("cordon-ahead"))
 
 
@@ -44,14 +45,42 @@ class Waiting(Protocol):
 
 
 One = TypeVar("One", bound=Waiting)
-#: When one was started, and what it has of the caller's variables.
-Since = Tuple[float, Dict[str, str]]
+#: What one has of its caller: variables, and the host's files that its policy names.
+Inherited = Tuple[Dict[str, str], List[object]]
+Since = Tuple[float, Inherited]
+_GRANTS = ("fs.read", "fs.write", "fs.deny")
 
 
-def _inherited(engine: "Engine") -> Dict[str, str]:
-    """The caller's variables that a run may get."""
-    passed = (*_PASSED, *engine.settings.policy.effective().get("env.pass", ()))
-    return {name: text for name, text in os.environ.items() if any(fnmatchcase(name, word) for word in passed)}
+def _inherited(engine: "Engine") -> Inherited:
+    doc = engine.settings.policy.effective()
+    passed = (*_PASSED, *doc.get("env.pass", ()))
+    variables = {name: text for name, text in os.environ.items() if any(fnmatchcase(name, word) for word in passed)}
+    return variables, states([path for key in _GRANTS for path in _paths(engine, doc.get(key, ()))])
+
+
+def _paths(engine: "Engine", named: Iterable[str]) -> List[str]:
+    return [os.path.join(engine.settings.base_dir, os.path.expanduser(path)) for path in named]
+
+
+def states(paths: Iterable[str]) -> List[object]:
+    """What tells whether they are still the same. What is in a directory is seen as it is."""
+    found: List[object] = []
+    for path in paths:
+        try:
+            st = os.stat(path)
+        except OSError:
+            found.append(None)
+            continue
+        is_file = stat.S_ISREG(st.st_mode)
+        found.append((st.st_dev, st.st_ino, is_file and (st.st_size, st.st_mtime_ns)))
+    return found
+
+
+def _check_fixed(engine: "Engine") -> None:
+    """SetupError if what is hidden from a run depends on the files that are there when it starts."""
+    for pattern in engine.settings.policy.effective().get("fs.deny", ()):
+        if any(letter in pattern for letter in "*?[{"):
+            raise SetupError(f"what '{pattern}' matches is looked for when a run starts")
 
 
 class Stock(Generic[One]):
@@ -85,13 +114,13 @@ class Stock(Generic[One]):
         engine = self._engine()
         if name not in self._counts or self._pid != os.getpid() or engine is None:
             return None
-        found, variables = None, _inherited(engine)
+        found, inherited = None, _inherited(engine)
         while found is None:
             with self._lock:
                 if self._is_closed or not self._waiting[name]:
                     break
                 (since, its), one = self._waiting[name].popleft()
-            if its == variables and time.monotonic() - since < AGE_SECONDS and one.is_as_new():
+            if its == inherited and time.monotonic() - since < AGE_SECONDS and one.is_as_new():
                 found = one
             else:
                 one.close()
@@ -106,18 +135,19 @@ class Stock(Generic[One]):
         try:
             for name, count in self._counts.items():
                 while not self._is_closed and len(self._waiting[name]) < count:
-                    began, variables = self._round, _inherited(engine)
-                    self._add(name, self._make(engine, name), began, variables)
+                    _check_fixed(engine)
+                    began, inherited = self._round, _inherited(engine)
+                    self._add(name, self._make(engine, name), began, inherited)
                     self.reason = None
         except (CordonError, OSError) as error:
             log.debug("no interpreter could be started ahead: %s", error)
             self.reason = str(error)
             self._not_before = time.monotonic() + _AGAIN_SECONDS
 
-    def _add(self, name: str, one: One, began: int, variables: Dict[str, str]) -> None:
+    def _add(self, name: str, one: One, began: int, inherited: Inherited) -> None:
         with self._lock:
             if not self._is_closed and self._round == began:
-                self._waiting[name].append(((time.monotonic(), variables), one))
+                self._waiting[name].append(((time.monotonic(), inherited), one))
                 return
         one.close()
 

@@ -23,7 +23,7 @@ import shutil
 import stat
 import tempfile
 import time
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple
 
 from . import _cordon
 from ._native import PerProcess, caller_home, log
@@ -107,6 +107,8 @@ def _sweep_once() -> bool:
 
 #: Once in a process; sandboxes on disk are swept when one is made.
 _sweep_memory = PerProcess(_sweep_once)
+#: Where this process has looked for what dead ones left.
+_swept: "PerProcess[Set[str]]" = PerProcess(set)
 
 
 def directory_in_memory() -> str:
@@ -187,6 +189,9 @@ class Place:
     use. Locked, so that sweep() spares it."""
 
     def __init__(self, base: str) -> None:
+        if base not in _swept():
+            _swept().add(base)
+            sweep(base)
         self._pid = os.getpid()
         self.path = os.path.join(base, ".c" + secrets.token_hex(8))
         try:
