@@ -18,12 +18,21 @@
 #define IN_PIPES ((size_t)2 << 20)  /* taken before an answer, if something writes on and on */
 #define HELLO_MAX ((uint64_t)65536) /* of its parts */
 
+/* What was taken is not kept: what always has a rest would grow for ever. A rest is moved only when
+ * it is the smaller part, so that each byte is moved once. */
 static void consume(struct strbuf *sb, size_t *at)
 {
-	if (*at < sb->len)
+	size_t left = sb->len - *at;
+
+	if (left && (*at < PIECE || *at < left))
 		return;
-	strbuf_done(sb);
-	*sb = (struct strbuf)STRBUF_INIT;
+	if (left) {
+		memmove(sb->data, sb->data + *at, left);
+		sb->len = left;
+	} else {
+		strbuf_done(sb);
+		*sb = (struct strbuf)STRBUF_INIT;
+	}
 	*at = 0;
 }
 
@@ -40,7 +49,7 @@ static int send_some(int fd, struct strbuf *sb, size_t *at)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
-			return moved;
+			break;
 		/* Nobody reads it any more: that is noticed elsewhere. */
 		*at = n <= 0 ? sb->len : *at + (size_t)n;
 		moved = 1;
@@ -329,5 +338,8 @@ int relay_serve(struct shared *it)
 
 int relay_flush(struct member *m)
 {
+	/* Something is missing: what comes after it would not be understood. */
+	if (m->out.failed)
+		return -1;
 	return send_some(m->fd, &m->out, &m->sent);
 }

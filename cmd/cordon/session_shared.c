@@ -286,11 +286,12 @@ static int serve_members(void)
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		struct member *m = member_at(i);
 		int r = m ? relay_read_request(m) : 0;
+		int flushed = m && r >= 0 ? relay_flush(m) : 0;
 
-		if (r < 0)
+		if (r < 0 || flushed < 0)
 			clients_drop(client_at(i));
-		else if (m)
-			moved |= r | relay_flush(m);
+		else
+			moved |= r | flushed;
 	}
 	return moved;
 }

@@ -101,6 +101,7 @@ void shared_serve(void);
 
 /* session_relay.c: one interpreter's, or one client's. Returns whether something has moved. */
 int relay_serve(struct shared *it);
+/* -1 = what it was to be sent is not whole: it cannot go on. */
 int relay_flush(struct member *m);
 /* The member's request, as far as it has come; -1 = it is gone, or not to be understood. */
 int relay_read_request(struct member *m);
