@@ -279,9 +279,7 @@ static int take_messages(struct shared *it)
 			shared_answered(it);
 		}
 	}
-	/* What is left is the beginning of a line. */
-	if (it->in_at == it->in.len)
-		consume(&it->in, &it->in_at);
+	consume(&it->in, &it->in_at);
 	return moved;
 }
 

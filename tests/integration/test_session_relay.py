@@ -88,3 +88,19 @@ for n in range(300):
 assert c.is_answered()
 assert peak() - before < 8 << 10, peak() - before
 """)
+
+
+def test_half_lines(session):
+    """Something of the interpreter's is always left to be read: what was passed on is not kept for that."""
+    clients(session(), r"""
+c = Client("x").hello(); before = peak()
+c.ask(b'''
+line = token + b' {"type":"display","parts":[],"pad":"' + b'p' * 60000 + b'"}\\n'
+s.sendall(line[:30000])
+for _ in range(400): s.sendall(line[30000:] + line[:30000])
+s.sendall(line[30000:])
+''')
+for n in range(401): assert c.lines.readline().endswith(b'p"}\n')
+assert c.is_answered()
+assert peak() - before < 8 << 10, peak() - before
+""")
