@@ -145,6 +145,9 @@ static size_t move_output(struct shared *it, int i, struct member *m)
 	static char piece[PIECE];
 	ssize_t n;
 
+	/* Nothing for it: then there is no need to wait for room, either. */
+	if (m)
+		m->is_full[i] = 0;
 	if (it->out_fds[i] < 0 || is_empty(it->out_fds[i]))
 		return 0;
 	if (m && m->out_fds[i] >= 0) {

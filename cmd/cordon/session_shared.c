@@ -251,6 +251,7 @@ static int begin(struct shared *it)
 	} else {
 		it->state = SHARED_BUSY;
 		it->current = m;
+		m->is_full[0] = m->is_full[1] = 0;
 		it->is_code = !strcmp(m->request.kind, "exec");
 		memcpy(it->token, m->request.token, sizeof(it->token));
 	}

@@ -104,3 +104,42 @@ for n in range(401): assert c.lines.readline().endswith(b'p"}\n')
 assert c.is_answered()
 assert peak() - before < 8 << 10, peak() - before
 """)
+
+
+#: One stream never ends, and the other one is not read at first.
+UNEVEN = r"""
+def answered(c, *fds):
+    read, line = [0, 0], b""
+    c.channel.setblocking(False); since = time.monotonic()
+    while not line:
+        n = c.read(fds[0]); read[0] += n
+        if n: since = time.monotonic()
+        elif time.monotonic() > since + 0.3: read[1] += c.read(fds[1])
+        try: line = c.channel.recv(1000)
+        except BlockingIOError: time.sleep(0.001)
+    c.channel.setblocking(True)
+    assert b'"end"' in line, line
+    return read[1] + c.read(fds[1])
+
+a, b = Client("x").hello(), Client("x").hello()
+a.ask(b'''
+os.write(2, b'e' * 100000)
+goes = True
+def flood():
+    while goes: os.write(1, b'o' * 65536)
+threading.Thread(target=flood).start()
+''')
+own = answered(a, a.out, a.err)
+b.ask(b"goes = False; time.sleep(0.1)")
+others = answered(b, b.out, b.err)
+"""
+
+
+def test_what_was_full_for_one_is_not_watched_in_vain(session):
+    """It was emptied for somebody else: nothing is to be waited for, and the supervisor sleeps."""
+    clients(session(), UNEVEN + r"""
+while a.read(a.out) + a.read(a.err): pass
+a.ask(b"time.sleep(0.6)"); time.sleep(0.1)
+before = cpu(); time.sleep(0.4); spent = cpu() - before
+assert spent < 0.1, spent
+""")
