@@ -231,6 +231,17 @@ static struct member *next_member(const struct shared *it)
 	return found;
 }
 
+/* One greeting is enough: the others that came in time are answered by the same hello. */
+static void forget_greetings(const struct shared *it)
+{
+	for (int i = 0; i < CLIENTS_MAX; i++) {
+		struct member *m = member_of(i, it);
+
+		if (m && m->number && m->request.is_greeting)
+			member_forget_request(m);
+	}
+}
+
 /* Gives it the next request. */
 static int begin(struct shared *it)
 {
@@ -248,6 +259,7 @@ static int begin(struct shared *it)
 	m->in.max = it->to.max;
 	if (it->state == SHARED_NEW) {
 		it->state = SHARED_STARTING;
+		forget_greetings(it);
 	} else {
 		it->state = SHARED_BUSY;
 		it->current = m;

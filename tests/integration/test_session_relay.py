@@ -106,6 +106,20 @@ assert peak() - before < 8 << 10, peak() - before
 """)
 
 
+def test_two_who_greet_at_once(session):
+    """The interpreter is greeted once; both are served."""
+    clients(session(), r"""
+controls = connected(), connected()
+time.sleep(0.1)  # they are accepted
+os.kill(pid, signal.SIGSTOP)
+both = [Client("x", one) for one in controls]
+os.kill(pid, signal.SIGCONT)
+for one in both: one.hello().channel.settimeout(5)
+for one in both: one.ask(b"pass")
+assert [one.is_answered() for one in both] == [True, True]
+""")
+
+
 #: One stream never ends, and the other one is not read at first.
 UNEVEN = r"""
 def answered(c, *fds):
