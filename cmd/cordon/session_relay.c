@@ -15,7 +15,7 @@
 
 #define PIECE ((size_t)256 << 10)
 #define OUT_MAX ((size_t)1 << 20)   /* for a client that does not read its channel */
-#define IN_PIPES ((size_t)2 << 20)  /* taken before an answer, if something writes on and on */
+#define IN_PIPES ((size_t)2 << 20)  /* taken at an end, if something writes on and on */
 #define HELLO_MAX ((uint64_t)65536) /* of its parts */
 
 /* What was taken is not kept: what always has a rest would grow for ever. A rest is moved only when
@@ -126,11 +126,21 @@ void relay_interrupt(struct member *m)
 
 /* Output. */
 
-static int is_empty(int fd)
+static size_t in_pipe(int fd)
 {
 	int n = 0;
 
-	return fd < 0 || ioctl(fd, FIONREAD, &n) < 0 || n == 0;
+	return fd < 0 || ioctl(fd, FIONREAD, &n) < 0 || n < 0 ? 0 : (size_t)n;
+}
+
+/* What is to go to the current client now, at most a piece. */
+static size_t in_output(const struct shared *it, int i)
+{
+	size_t n = in_pipe(it->out_fds[i]);
+
+	if (it->is_draining && n > it->due[i])
+		n = it->due[i];
+	return n < PIECE ? n : PIECE;
 }
 
 static void output_is_over(struct shared *it, int i)
@@ -143,24 +153,29 @@ static void output_is_over(struct shared *it, int i)
 static size_t move_output(struct shared *it, int i, struct member *m)
 {
 	static char piece[PIECE];
+	size_t most = in_output(it, i);
 	ssize_t n;
 
 	/* Nothing for it: then there is no need to wait for room, either. */
 	if (m)
 		m->is_full[i] = 0;
-	if (it->out_fds[i] < 0 || is_empty(it->out_fds[i]))
+	if (most == 0)
 		return 0;
 	if (m && m->out_fds[i] >= 0) {
-		n = splice(it->out_fds[i], NULL, m->out_fds[i], NULL, PIECE, SPLICE_F_NONBLOCK);
+		n = splice(it->out_fds[i], NULL, m->out_fds[i], NULL, most, SPLICE_F_NONBLOCK);
 		m->is_full[i] = n < 0 && errno == EAGAIN;
 		if (n < 0 && errno != EAGAIN) {
 			close(m->out_fds[i]);
 			m->out_fds[i] = -1;
 		}
 	} else {
-		n = read(it->out_fds[i], piece, PIECE);
+		n = read(it->out_fds[i], piece, most);
 	}
-	return n > 0 ? (size_t)n : 0;
+	if (n <= 0)
+		return 0;
+	if (it->is_draining)
+		it->due[i] -= (size_t)n;
+	return (size_t)n;
 }
 
 /* An end of file is seen only where nothing is left to be read. */
@@ -189,6 +204,7 @@ void relay_rest(struct shared *it, struct member *m)
 {
 	size_t total = 0, n;
 
+	it->is_draining = 0;
 	do
 		total += n = move_all_output(it, m);
 	while (n && total < IN_PIPES);
@@ -240,7 +256,8 @@ static int take_head(struct shared *it)
 	}
 	if (m.is_last && it->state == SHARED_BUSY && !it->is_last) {
 		it->is_last = it->is_draining = 1;
-		it->drained = 0;
+		it->due[0] = in_pipe(it->out_fds[0]);
+		it->due[1] = in_pipe(it->out_fds[1]);
 		return 0; /* what it has written goes first */
 	}
 	it->is_last = m.is_last;
@@ -286,11 +303,10 @@ static int take_messages(struct shared *it)
 	return moved;
 }
 
-static void drain(struct shared *it, size_t moved)
+/* All that is due has gone, or was taken by the code itself. What is written meanwhile is not. */
+static int is_drained(const struct shared *it)
 {
-	it->drained += moved;
-	if ((is_empty(it->out_fds[0]) && is_empty(it->out_fds[1])) || it->drained >= IN_PIPES)
-		it->is_draining = 0;
+	return in_output(it, 0) == 0 && in_output(it, 1) == 0;
 }
 
 int relay_reads(const struct shared *it)
@@ -331,8 +347,8 @@ int relay_serve(struct shared *it)
 	if (it->state == SHARED_BUSY || it->state == SHARED_SYNC)
 		n = move_all_output(it, m);
 	look_for_ends(it);
-	if (it->is_draining)
-		drain(it, n);
+	if (it->is_draining && is_drained(it))
+		it->is_draining = 0;
 	moved |= read_channel(it) | take_messages(it);
 	return moved | (n > 0);
 }

@@ -367,7 +367,7 @@ static size_t poll_one(const struct shared *it, struct pollfd *fds)
 	for (int i = 0; has_turn && i < 2; i++)
 		if (it->out_fds[i] >= 0 && m && m->is_full[i] && m->out_fds[i] >= 0)
 			fds[n++] = (struct pollfd){ .fd = m->out_fds[i], .events = POLLOUT };
-		else if (it->out_fds[i] >= 0)
+		else if (it->out_fds[i] >= 0 && (!it->is_draining || it->due[i]))
 			fds[n++] = (struct pollfd){ .fd = it->out_fds[i], .events = POLLIN };
 	return n;
 }

@@ -72,7 +72,7 @@ struct shared {
 	size_t in_at;
 	uint64_t data_left; /* of the message that comes */
 	int is_last, is_draining;
-	size_t drained;
+	size_t due[2]; /* of what was written before the answer: still to go */
 	struct strbuf hello;
 	int64_t sent_signals, seen_signals;
 	int64_t again_at[SHARED_AGAIN];

@@ -157,3 +157,7 @@ a.ask(b"time.sleep(0.6)"); time.sleep(0.1)
 before = cpu(); time.sleep(0.4); spent = cpu() - before
 assert spent < 0.1, spent
 """)
+
+
+def test_what_was_written_before_the_answer_is_nobody_elses(session):
+    clients(session(), UNEVEN + "assert (own, others) == (100000, 0), (own, others)")
