@@ -241,7 +241,10 @@ static int look_at(int dir_fd, const char *file, struct run_seen *ret)
 		return 0;
 	}
 	started = json_get(ret->about, "started_ms");
-	ret->started_ms = started && started->type == JSON_INTEGER ? started->integer : 0;
+	/* Anybody's number: an age is to be counted from it. */
+	ret->started_ms = started && started->type == JSON_INTEGER && started->integer > 0
+				  ? started->integer
+				  : 0;
 	return 1;
 }
 

@@ -169,8 +169,10 @@ def test_files_of_strangers(me, holder):
     try:
         bad = [holder(text)[1] for text in ("", "no JSON\n", "[1]\n", "[" * 5000 + "\n", about(word)[:-1], "x" * 100000 + "\n")]
         _, odd = holder(about(word, started_ms="x", cwd=7, log_stdout=3, command={"a": [word, "\x1b[31m"]}, policy={"a": {"b": {"c": {"d": [1]}}}}))
+        times = {holder(about(word, started_ms=ms))[1]: max(ms, 0) for ms in (-(1 << 63), -1, (1 << 63) - 1)}
         begun = time.monotonic()
-        runs = [run["id"] for run in json.loads(cli(me, "ps", "--json").stdout) if run.get("type") == "run"]
+        runs = {run["id"]: run for run in json.loads(cli(me, "ps", "--json").stdout) if run.get("type") == "run"}
+        assert {name: runs[name]["started_ms"] for name in times} == times and all(runs[name]["uptime_ms"] >= 0 for name in times)
         assert odd in runs and not {*bad, *(name.stem for name in names)} & {*runs}
         assert b"\x1b" not in cli(me, "ps").stdout + cli(me, "inspect", odd).stdout
         assert json.loads(cli(me, "inspect", "--json", odd).stdout)["policy"] is None
