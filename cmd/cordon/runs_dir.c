@@ -42,8 +42,8 @@ void run_entry_prepare(void)
 
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
 		session_place(i, (unsigned)geteuid(), path, sizeof(path));
-		if (mkdir(path, 0700) == 0 || errno == EEXIST)
-			return;
+		if (session_place_is_used(i, (unsigned)geteuid()))
+			(void)mkdir(path, 0700);
 	}
 }
 

@@ -46,6 +46,8 @@ int session_open_place(unsigned i, int may_make)
 	struct stat st;
 	int fd;
 
+	if (!session_place_is_used(i, (unsigned)geteuid()))
+		return -ENOENT;
 	session_place(i, (unsigned)geteuid(), path, sizeof(path));
 	if (may_make && mkdir(path, 0700) < 0 && errno != EEXIST)
 		return -errno;

@@ -12,5 +12,11 @@
 
 /* The place number @i for the user @uid. */
 void session_place(unsigned i, unsigned uid, char *ret, size_t size);
+/*
+ * Whether the place number @i is one to use: the second only if there is no directory for the
+ * first. A command in a sandbox that may write to /tmp can make the second, so nobody looks there
+ * as long as the user has the first; and it can do nothing that makes a difference here.
+ */
+int session_place_is_used(unsigned i, unsigned uid);
 
 #endif

@@ -79,3 +79,60 @@ def test_not_even_the_first_run_of_its_user(me, request):
     done = subprocess.run([*map(str, run), "/usr/bin/python3", "-c", TRY, str(place), "0.8", "x.run"], cwd=work,
                           env={"PATH": "/usr/bin:/bin", "HOME": "/no/such"}, capture_output=True, timeout=ceiling(60))
     assert place.is_dir() and (done.returncode, done.stdout, done.stderr) == (0, b"{}\n", b""), done
+
+
+#: Makes a run that says to last, and a session that says to be there.
+FORGE = r"""
+import fcntl, os, sys, time
+place = sys.argv[1]
+os.makedirs(place, 0o700, exist_ok=True)
+run = os.open(place + "/deadbee0.run", os.O_RDWR | os.O_CREAT, 0o600)
+os.write(run, b'{"started_ms":1,"command":["make"]}\n{"status":0}\n{"kind":"exited"}\n')
+fcntl.lockf(run, fcntl.LOCK_EX, 1)
+key = os.open(place + "/work.key", os.O_RDWR | os.O_CREAT, 0o600)
+os.write(key, b"a" * 32)
+fcntl.flock(key, fcntl.LOCK_EX)
+print("ready", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def newcomer(request):
+    """The words that run something as a user that nobody else is, with a directory in /run/user; and the user id."""
+    uid = 50000 + secrets.randbelow(9000)
+    work, runtime = pathlib.Path(tempfile.mkdtemp(prefix="cordon-reach-", dir="/var/tmp")), pathlib.Path(f"/run/user/{uid}")
+    places = [runtime, pathlib.Path(f"/tmp/cordon-sessions-{uid}"), work]
+    request.addfinalizer(lambda: [shutil.rmtree(place, ignore_errors=True) for place in places])
+    runtime.mkdir(parents=True, mode=0o700)
+    for each in work, runtime:
+        os.chown(each, uid, uid)
+    words = ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", "env", "-i", "-C", work, "PATH=/usr/bin:/bin", "HOME=/no/such"]
+    return [*map(str, words)], uid
+
+
+@pytest.mark.once
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be somebody else")
+def test_no_place_is_made_inside(me, newcomer):
+    """Who may write to /tmp can make a place there, and say in it what it likes: nobody looks at it."""
+    words, uid = newcomer
+    if not me.can("namespaces"):
+        pytest.skip("needs level namespaces")
+    call = lambda *args: subprocess.run([*words, str(me.cordon), *args], capture_output=True, timeout=ceiling(60))  # noqa: E731
+    forge = ["/usr/bin/python3", "-c", FORGE]
+    run = [*words, str(me.cordon), "run", "-q", "--isolation", "namespaces", "-r", "/usr", "-w", "/tmp", "--", *forge, f"/tmp/cordon-sessions-{uid}"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE) as forger:
+        try:
+            assert forger.stdout.readline() == b"ready\n"
+            assert b"deadbee0" not in call("ps").stdout and call("wait", "deadbee0").returncode == 125
+            started = call("session", "start", "--name", "work")
+            assert started.returncode == 0, started
+            assert call("session", "stop", "work").returncode == 0
+        finally:
+            forger.terminate()
+    place = f"/run/user/{uid}/cordon-sessions"  # the control: where it is looked at, and by who is not confined
+    with subprocess.Popen([*words, *forge, place], stdout=subprocess.PIPE) as forger:
+        try:
+            assert forger.stdout.readline() == b"ready\n" and b"deadbee0" in call("ps").stdout
+        finally:
+            forger.terminate()
