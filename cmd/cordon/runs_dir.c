@@ -18,6 +18,7 @@
 #include "base/io.h"
 #include "base/session_place.h"
 #include "session_dir.h"
+#include "session_peer.h"
 
 #define SUFFIX_RUN ".run"
 #define SUFFIX_NEW ".new" /* is being made, or was */
@@ -181,34 +182,41 @@ static int open_entry(int dir_fd, const char *file)
 	return -1;
 }
 
-/* Line @number of the file, without its end, to be freed; NULL if it is not whole. */
-static char *take_line(int fd, int number, size_t max)
+/* The line that begins at *at, without its end, to be freed; NULL if it is not whole. *at is then
+ * the next one's. */
+static char *take_line(int fd, off_t *at, size_t max)
 {
-	char *text = malloc(max), *line = text, *end = NULL;
-	ssize_t n = text ? read_full_at(fd, text, max, 0) : -1;
+	char *text = malloc(max), *line = NULL;
+	ssize_t n = text ? read_full_at(fd, text, max, *at) : -1;
+	const char *end = n > 0 ? memchr(text, '\n', (size_t)n) : NULL;
 
-	for (int i = 0; n > 0 && i <= number; i++) {
-		line = end ? end + 1 : text;
-		end = memchr(line, '\n', (size_t)(text + n - line));
-		if (!end)
-			break;
-	}
-	line = end && n > 0 ? strndup(line, (size_t)(end - line)) : NULL;
+	if (end)
+		line = strndup(text, (size_t)(end - text));
+	if (line)
+		*at += end + 1 - text;
 	free(text);
 	return line;
 }
 
-/* Line @number as an object in @arena, or NULL. */
-static const struct json_value *read_line(int fd, int number, size_t max, struct arena *arena)
+/* It as an object in @arena, or NULL. */
+static const struct json_value *read_line(int fd, off_t *at, size_t max, struct arena *arena)
 {
 	const struct json_value *root = NULL;
-	char *line = take_line(fd, number, max);
+	char *line = take_line(fd, at, max);
 
 	if (line && (json_read(line, strlen(line), "run", arena, &root, NULL) < 0 ||
 		     root->type != JSON_OBJECT))
 		root = NULL;
 	free(line);
 	return root;
+}
+
+/* A command in a sandbox has more filters than who asks, and made that file itself. */
+static int is_confined(pid_t pid)
+{
+	long own = session_count_filters(0), its = session_count_filters(pid);
+
+	return own < 0 || its < 0 || its > own;
 }
 
 void run_seen_done(struct run_seen *run)
@@ -235,7 +243,8 @@ static int look_at(int dir_fd, const char *file, struct run_seen *ret)
 	if (ret->pid == 0)
 		(void)unlinkat(dir_fd, file, 0);
 	snprintf(ret->id, sizeof(ret->id), "%.*s", RUN_ID_CHARS, file);
-	ret->about = ret->pid && !is_new ? read_line(ret->fd, 0, ABOUT_MAX, &ret->arena) : NULL;
+	if (ret->pid && !is_new && !(ret->pid > 0 && is_confined(ret->pid)))
+		ret->about = read_line(ret->fd, &ret->end_at, ABOUT_MAX, &ret->arena);
 	if (!ret->about) {
 		run_seen_done(ret);
 		return 0;
@@ -363,19 +372,27 @@ int run_wait(struct run_seen *run, int *ret_status, char **ret_receipt, struct c
 {
 	struct flock lock = life(F_RDLCK);
 	const struct json_value *end, *status;
+	off_t at = run->end_at;
 
 	while (fcntl(run->fd, F_SETLKW, &lock) < 0)
 		if (errno != EINTR)
 			return cordon_err(err, CORDON_E_SYSTEM, errno, "cannot wait for run '%s'",
 					  run->id);
-	end = read_line(run->fd, 1, RECORD_MAX, &run->arena);
+	end = read_line(run->fd, &at, RECORD_MAX, &run->arena);
 	status = end ? json_get(end, "status") : NULL;
 	*ret_status = status && status->type == JSON_INTEGER && status->integer >= 0 &&
 				      status->integer <= 255
 			      ? (int)status->integer
 			      : -1;
 	*ret_receipt = NULL;
-	if (*ret_status >= 0 && read_line(run->fd, 2, RECORD_MAX, &run->arena))
-		*ret_receipt = take_line(run->fd, 2, RECORD_MAX);
+	if (*ret_status < 0)
+		return 0;
+	*ret_receipt = take_line(run->fd, &at, RECORD_MAX);
+	if (*ret_receipt &&
+	    (json_read(*ret_receipt, strlen(*ret_receipt), "run", &run->arena, &end, NULL) < 0 ||
+	     end->type != JSON_OBJECT)) {
+		free(*ret_receipt);
+		*ret_receipt = NULL;
+	}
 	return 0;
 }

@@ -50,6 +50,7 @@ struct run_seen {
 	struct arena arena;
 	const struct json_value *about;
 	int64_t started_ms;
+	off_t end_at; /* what follows the first line, as long as that was when it was read */
 };
 
 /* The one run whose id begins with @id. */

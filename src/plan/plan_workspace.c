@@ -258,23 +258,37 @@ static bool is_somebody_elses(const struct build *b, const char *path)
 	return lstat(path, &st) == 0 && (!S_ISDIR(st.st_mode) || st.st_uid != b->in->machine->uid);
 }
 
+static int no_write_to_sessions(struct build *b, const char *path)
+{
+	cordon_err(b->err, CORDON_E_UNSUPPORTED, 0,
+		   "level landlock cannot keep '%s', where sessions and runs are kept, out of a "
+		   "write grant",
+		   path);
+	cordon_err_hint(b->err, "grant what lies beside it");
+	return -CORDON_E_UNSUPPORTED;
+}
+
 /*
- * Who reaches the socket of a session can run commands in it. If there is no session yet, or at
- * level landlock in a write grant, nothing is hidden: the supervisor of a session refuses whoever
- * is confined.
+ * Who reaches the socket of a session can run commands in it, and who writes beside it decides what
+ * others hear of runs. What is not there yet is not hidden: the supervisor of a session refuses
+ * whoever is confined, and who lists runs passes over those who are.
  */
 static int hide_sessions(struct build *b)
 {
 	for (unsigned i = 0; i < SESSION_PLACES; i++) {
 		char path[PATH_MAX];
 		struct resolved res;
-		int r;
+		int r = 0;
 
 		session_place(i, b->in->machine->uid, path, sizeof(path));
-		if (is_somebody_elses(b, path) || plan_resolve(b, path, &res) < 0 || res.missing ||
-		    (b->in->level != PLAN_LEVEL_NAMESPACES && plan_grant_of(b, res.real, true)))
+		if (is_somebody_elses(b, path) || plan_resolve(b, path, &res) < 0)
 			continue;
-		r = hide(b, path);
+		if (b->in->level != PLAN_LEVEL_NAMESPACES && plan_grant_of(b, res.real, true)) {
+			if (session_place_is_used(i, b->in->machine->uid))
+				r = no_write_to_sessions(b, path);
+		} else if (!res.missing) {
+			r = hide(b, path);
+		}
 		if (r < 0)
 			return r;
 	}

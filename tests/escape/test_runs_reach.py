@@ -65,6 +65,11 @@ def test_a_run_does_not_see_others(me, victim):
         assert done.returncode == 0 and {*told} <= ({"list"} if level == "landlock" else set()), (level, done)
         done = me.run(["-r", "/usr"], words, level)
         assert json.loads(done.stdout) == {}, (level, done)
+        if level == "landlock":
+            assert not {*json.loads(me.run(["-r", "/usr", "-r", place], words, level).stdout)} - {"list"}
+            for grant in place, place.parent:
+                done = me.run(["-r", "/usr", "-w", grant], words, level)
+                assert done.returncode == 125 and b"out of a write grant" in done.stderr and not done.stdout, (grant, done)
 
 
 @pytest.mark.once

@@ -193,8 +193,11 @@ def test_only_who_holds_the_lock_gets_a_signal(me, holder):
     try:
         free, name = holder(about("claims", pid=bystander.pid))
         confined, other = holder(about("claims", pid=bystander.pid), "filter")
-        done = cli(me, "kill", other)
-        assert done.returncode == 125 and b"is confined (a sandboxed command has made that file; no signal was sent)" in done.stderr
+        for verb in "kill", "inspect", "logs", "wait":
+            done = cli(me, verb, other)
+            assert done.returncode == 125 and b"there is no run" in done.stderr, done
+        shown = [run["id"] for run in listed(me, "claims")]
+        assert name in shown and other not in shown
         assert cli(me, "kill", name).returncode == 0
         assert free.wait(ceiling(10)) == -signal.SIGTERM  # the control: a signal arrives
         assert confined.poll() is None and bystander.poll() is None
@@ -222,3 +225,15 @@ def test_a_place_that_somebody_else_made_is_not_used(me, kind, request):
     done = subprocess.run([*as_user, "run", "-v", "--", "sleep", "0.7"], cwd=target, env=env, capture_output=True, timeout=ceiling(60))
     assert done.returncode == 0 and b"'cordon ps' will not list this run" in done.stderr, done
     assert not os.listdir(target) and (kind == "link" or not os.listdir(path))
+
+
+def test_the_end_stands_behind_the_first_line(me, holder):
+    """Who changes that line later cannot put an end into it."""
+    process, name = holder(about("begins"))
+    waiting = me.popen([me.cordon, "wait", name], stderr=subprocess.PIPE)
+    assert until(lambda: waits(waiting))
+    with open(place(me) / f"{name}.run", "r+b") as file:
+        file.write(b'{}\n{"status":0}\n')
+    process.kill()
+    error = waiting.communicate(timeout=ceiling(20))[1]
+    assert waiting.returncode == 125 and b"has no result" in error, (waiting.returncode, error)
