@@ -2,13 +2,17 @@
 #include "session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "out.h"
 #include "verbs.h"
+
+#define ANSWER_MS 2000 /* a supervisor answers at once, unless it was stopped */
 
 int session_fail(const struct cordon_error *err)
 {
@@ -78,6 +82,57 @@ int session_receive(const struct session_client *c, struct wire *ret, struct cor
 	return -r;
 }
 
+static int no_answer(const char *name, int fd, struct cordon_error *err)
+{
+	struct ucred cred = { .pid = 0 };
+	socklen_t len = sizeof(cred);
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	cordon_err(err, CORDON_E_STATE, 0,
+		   "session '%s' does not answer: its supervisor, process %d, is stopped or busy",
+		   name, (int)cred.pid);
+	cordon_err_hint(err,
+			"'kill -CONT %d' lets it go on, 'kill -KILL %d' ends it and its sandbox",
+			(int)cred.pid, (int)cred.pid);
+	return -ETIMEDOUT;
+}
+
+/* 1 = there is something to be read, or nothing ever will be; 0 = not in time. */
+static int is_heard(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int n;
+
+	do
+		n = poll(&p, 1, ANSWER_MS);
+	while (n < 0 && errno == EINTR);
+	return n != 0;
+}
+
+/* Whether it answers a question that takes no time. */
+static int answers(const char *name)
+{
+	struct session_client c;
+	int r = session_open(name, &c, NULL);
+
+	if (r < 0)
+		return r != -ETIMEDOUT;
+	r = session_send(&c, WIRE_STATUS, NULL, 0, NULL, 0, NULL) < 0 || is_heard(c.fd);
+	close(c.fd);
+	return r;
+}
+
+/* An end may take as long as the commands have time for it, so who waits for one asks between
+ * whether anybody is there. */
+static int await_answer(const char *name, const struct session_client *c, uint32_t type,
+			struct cordon_error *err)
+{
+	while (!is_heard(c->fd))
+		if (type == WIRE_STATUS || !answers(name))
+			return no_answer(name, c->fd, err);
+	return 0;
+}
+
 int session_ask(const char *name, uint32_t type, const char *const *strings, size_t n,
 		struct wire *ret, struct cordon_error *err)
 {
@@ -87,6 +142,8 @@ int session_ask(const char *name, uint32_t type, const char *const *strings, siz
 	if (r < 0)
 		return r;
 	r = session_send(&c, type, strings, n, NULL, 0, err);
+	if (r == 0)
+		r = await_answer(name, &c, type, err);
 	if (r == 0)
 		r = session_receive(&c, ret, err);
 	if (r == 1 && ret->head.type != WIRE_DATA &&

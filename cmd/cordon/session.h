@@ -23,7 +23,7 @@ int session_send(const struct session_client *c, uint32_t type, const char *cons
 /* Waits for a reply, which the caller resets. An error in it becomes *err. */
 int session_receive(const struct session_client *c, struct wire *ret, struct cordon_error *err);
 /* A request and its reply: the text of WIRE_OK, or the bytes of WIRE_DATA; the caller resets
- * @ret. */
+ * @ret. -ETIMEDOUT: nobody answers. */
 int session_ask(const char *name, uint32_t type, const char *const *strings, size_t n,
 		struct wire *ret, struct cordon_error *err);
 /* Exactly @min to @max operands, or an error that names the verb's operands. */

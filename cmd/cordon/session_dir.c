@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -22,6 +23,7 @@
 #include "session_peer.h"
 
 #define BACKLOG 64
+#define CONNECT_S 2
 #define SUFFIX_KEY ".key"
 #define SUFFIX_SOCKET ".sock"
 #define FILE_MAX (SESSION_NAME_MAX + 8)
@@ -239,13 +241,17 @@ void session_unclaim(struct session_place *p)
 
 static int connect_at(int dir_fd, const char *name)
 {
+	const struct timeval some = { .tv_sec = CONNECT_S }, none = { 0 };
 	struct sockaddr_un address;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), r;
 
 	if (fd < 0)
 		return -errno;
 	set_address(&address, dir_fd, name);
+	/* Its queue may be full, if it is stopped. */
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &some, sizeof(some));
 	r = connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 ? -errno : 0;
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
 	if (r == 0 && session_peer_is_free(fd, session_count_filters(0)))
 		return fd;
 	r = r < 0 ? r : -EPERM;
@@ -290,6 +296,12 @@ int session_connect(const char *name, char ret_key[SESSION_KEY_CHARS + 1], struc
 			cordon_err_hint(err, "a sandboxed command has made it; end that run, or "
 					     "take another name");
 			return -CORDON_E_STATE;
+		}
+		if (fd == -EAGAIN) {
+			cordon_err(err, CORDON_E_STATE, 0, "session '%s' does not answer", name);
+			cordon_err_hint(err, "its supervisor may be stopped: 'kill -CONT' lets it "
+					     "go on");
+			return -ETIMEDOUT;
 		}
 		return cordon_err(err, CORDON_E_SYSTEM, -fd, "cannot connect to session '%s'",
 				  name);

@@ -33,8 +33,8 @@ int session_claim(const char *name, struct session_place *ret, int *ret_listen_f
 		  struct cordon_error *err);
 /* Removes both files. */
 void session_unclaim(struct session_place *place);
-/* Connects to the session; the descriptor, and its key. CORDON_E_NOT_FOUND is never used: it would
- * become the exit status of a missing command. */
+/* Connects to the session; the descriptor, and its key. -ETIMEDOUT: nobody answers.
+ * CORDON_E_NOT_FOUND is never used: it would become the exit status of a missing command. */
 int session_connect(const char *name, char ret_key[SESSION_KEY_CHARS + 1],
 		    struct cordon_error *err);
 /* Calls @each for every session that lives, by name; removes what killed supervisors left. */

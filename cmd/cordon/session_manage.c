@@ -74,6 +74,30 @@ struct lister {
 	int is_json, n;
 };
 
+static void list_head(struct lister *l)
+{
+	if (!l->n)
+		strbuf_printf(&l->sb, "%-16s  %-8s  %-8s  %-8s  %-5s  %-8s  %s\n", "NAME", "UPTIME",
+			      "MEMORY", "CPU", "TASKS", "COMMANDS", "STATE");
+}
+
+/* 'session ps' says more of it. */
+static void list_silent(struct lister *l, const char *name)
+{
+	if (l->is_json) {
+		json_open_object(&l->w, NULL);
+		json_string(&l->w, "type", "session");
+		json_string(&l->w, "name", name);
+		json_bool(&l->w, "answers", 0);
+		json_close_object(&l->w);
+	} else {
+		list_head(l);
+		strbuf_printf(&l->sb, "%-16s  %-8s  %-8s  %-8s  %-5s  %-8s  does not answer\n",
+			      name, "-", "-", "-", "-", "-");
+	}
+	l->n++;
+}
+
 static void list_one(void *arg, const char *name)
 {
 	struct lister *l = arg;
@@ -82,10 +106,12 @@ static void list_one(void *arg, const char *name)
 	struct arena arena = ARENA_INIT;
 	const struct json_value *root;
 	char uptime[HUMAN_MAX], memory[HUMAN_MAX], cpu[HUMAN_MAX];
+	int r = session_ask(name, WIRE_STATUS, NULL, 0, &reply, &err);
 
+	if (r == -ETIMEDOUT)
+		list_silent(l, name);
 	/* One that ends meanwhile is none. */
-	if (session_ask(name, WIRE_STATUS, NULL, 0, &reply, &err) < 0 ||
-	    reply.head.type != WIRE_OK) {
+	if (r < 0 || reply.head.type != WIRE_OK) {
 		wire_reset(&reply);
 		return;
 	}
@@ -93,9 +119,7 @@ static void list_one(void *arg, const char *name)
 		json_raw(&l->w, NULL, reply.strings[0]);
 	} else if (json_read(reply.strings[0], strlen(reply.strings[0]), "status", &arena, &root,
 			     &err) == 0) {
-		if (!l->n)
-			strbuf_printf(&l->sb, "%-16s  %-8s  %-8s  %-8s  %-5s  %-8s  %s\n", "NAME",
-				      "UPTIME", "MEMORY", "CPU", "TASKS", "COMMANDS", "STATE");
+		list_head(l);
 		snprintf(cpu, sizeof(cpu), "%.2fs", number(root, "cpu_ms") / 1000);
 		strbuf_printf(&l->sb, "%-16s  %-8s  %-8s  %-8s  %-5d  %-8d  %s\n", name,
 			      human_time((int64_t)number(root, "uptime_ms"), uptime),

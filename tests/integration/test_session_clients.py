@@ -3,7 +3,10 @@
 
 import json
 import os
+import signal
+import subprocess
 
+from conftest import ceiling
 from test_session import Session, one_line, place, session, until  # noqa: F401
 
 
@@ -127,3 +130,21 @@ def test_requests_to_join_that_are_not_to_be_understood(session, me):
     assert b"12" not in done.stdout, "one was started"
     assert s.sh("echo alive").stdout == b"alive\n" and s.status()["commands"] == []
     assert until(lambda: count() <= before + 1)
+
+
+def test_a_supervisor_that_does_not_answer(session, me):
+    """It keeps nobody waiting: a list has it without figures, and who asks it hears which process it is."""
+    s, other = session(), session()
+    pid = s.status()["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        asked = [me.popen([me.cordon, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                 for words in (["session", "ps", s.name], ["session", "env", s.name, "A=1"], ["session", "stop", s.name], ["ps"], ["ps", "--json"])]  # fmt: skip
+        *verbs, table, listed = [(one.communicate(timeout=ceiling(30)), one.returncode) for one in asked]
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    for (_, error), code in verbs:
+        assert code == 125 and f"process {pid}, is stopped" in error.decode() and f"kill -CONT {pid}" in error.decode(), error
+    lines = {line.split()[0]: line for line in table[0][0].decode().splitlines() if line}
+    assert table[1] == 0 and lines[s.name].endswith("does not answer") and lines[other.name].endswith("running")
+    assert {"type": "session", "name": s.name, "answers": False} in json.loads(listed[0][0])
