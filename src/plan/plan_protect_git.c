@@ -94,6 +94,38 @@ static int protect_commondir(struct build *b, const char *git_dir)
 		       : 0;
 }
 
+/* Of the first entry of @dir; DT_UNKNOWN also if there is none. *ret_fs: the file system. */
+static unsigned char type_shown(const char *dir, struct statfs *ret_fs)
+{
+	CLEANUP(close_dir) DIR *entries = opendir(dir);
+	const struct dirent *entry;
+
+	if (!entries || fstatfs(dirfd(entries), ret_fs) < 0)
+		return DT_UNKNOWN;
+	while ((entry = readdir(entries)) != NULL)
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			return entry->d_type;
+	return DT_UNKNOWN;
+}
+
+/*
+ * Does reading @dir tell the type of each name? Then git takes the type from there, which is the
+ * host's, and does not see what is mounted over a name. NFS tells it at times. An empty directory
+ * is like the one above it, in which it is itself an entry.
+ */
+static bool shows_types(struct build *b, const char *dir)
+{
+	const char *above = arena_strndup(b->arena, dir, path_dir_len(dir));
+	struct stat here, there;
+	struct statfs fs;
+
+	if (type_shown(dir, &fs) != DT_UNKNOWN)
+		return fs.f_type != NFS_SUPER_MAGIC;
+	return above && *above && stat(dir, &here) == 0 && stat(above, &there) == 0 &&
+	       here.st_dev == there.st_dev && type_shown(above, &fs) != DT_UNKNOWN &&
+	       fs.f_type != NFS_SUPER_MAGIC;
+}
+
 static int protect_dir(struct build *b, const char *git_dir)
 {
 	static const struct {
@@ -102,7 +134,7 @@ static int protect_dir(struct build *b, const char *git_dir)
 	} names[] = {
 		{ "hooks", PROTECT_RESERVE_DIR },
 		{ "modules", PROTECT_RESERVE_DIR },
-		{ "worktrees", PROTECT_RESERVE_FOR_GIT }, /* gc removes an empty directory */
+		{ "worktrees", PROTECT_RESERVE }, /* gc removes an empty directory */
 	};
 	int r = 0;
 
@@ -115,7 +147,11 @@ static int protect_dir(struct build *b, const char *git_dir)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
 		const char *path = plan_join(b, git_dir, names[i].name);
 
-		r = path ? plan_protect_path(b, path, names[i].how) : plan_nomem(b);
+		enum protect_missing how = names[i].how;
+
+		if (how == PROTECT_RESERVE && shows_types(b, git_dir))
+			how = PROTECT_RESERVE_FOR_GIT;
+		r = path ? plan_protect_path(b, path, how) : plan_nomem(b);
 	}
 	return r == 0 ? protect_commondir(b, git_dir) : r;
 }
@@ -357,30 +393,12 @@ static int protect_from_bare(struct build *b, const char *dir, bool is_own,
 						 : protect_repository(b, dir, dir);
 }
 
-/*
- * Does reading @dir tell the type of each name? Then git takes the type from there, which is the
- * host's, and does not see what is mounted over a name. NFS tells it at times.
- */
-static bool shows_types(const char *dir)
-{
-	CLEANUP(close_dir) DIR *entries = opendir(dir);
-	const struct dirent *entry;
-	struct statfs fs;
-
-	if (!entries || fstatfs(dirfd(entries), &fs) < 0 || fs.f_type == NFS_SUPER_MAGIC)
-		return false;
-	while ((entry = readdir(entries)) != NULL)
-		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-			return entry->d_type != DT_UNKNOWN;
-	return false;
-}
-
 /* Git would add an empty file. */
-static enum protect_missing file_in(const char *dir, bool is_work_tree)
+static enum protect_missing file_in(struct build *b, const char *dir, bool is_work_tree)
 {
 	if (!is_work_tree)
 		return PROTECT_RESERVE_READABLE;
-	return shows_types(dir) ? PROTECT_RESERVE_FOR_GIT : PROTECT_RESERVE;
+	return shows_types(b, dir) ? PROTECT_RESERVE_FOR_GIT : PROTECT_RESERVE;
 }
 
 int plan_protect_git(struct build *b, const char *dir, enum protect_missing *ret_file)
@@ -393,6 +411,6 @@ int plan_protect_git(struct build *b, const char *dir, enum protect_missing *ret
 		r = protect_repository(b, NULL, b->home_real);
 	if (r < 0)
 		return r;
-	*ret_file = file_in(dir, own || above);
+	*ret_file = file_in(b, dir, own || above);
 	return protect_from_bare(b, dir, own, *ret_file);
 }

@@ -69,6 +69,14 @@ def test_copying_and_packing_inside(me, names):
     assert done.returncode == 0 and done.stdout == b"True\n", done.stderr
 
 
+def test_an_empty_directory_of_a_work_tree(me):
+    """It shows no types itself; it is like the one above it."""
+    needs("git")
+    me.outside(["sh", "-c", "git init -q . && mkdir sub"], check=True)
+    done = me.run(["-w", "sub"], ["sh", "-c", "cp -r sub /tmp/copy; for f in sub/.[a-z]* sub/*; do test ! -S $f || echo $f; done"], "namespaces")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
 @pytest.mark.parametrize("pack", ["tar cf /tmp/x.tar .", "zip -qr /tmp/x.zip .", "cp -r . /tmp/x", "cat .[a-z]*.json"])
 def test_programs_have_nothing_to_say(me, names, pack):
     needs(pack.split()[0])
