@@ -9,7 +9,7 @@
  * fs.protect "existing", and the user is told the command that takes that back. Only where nothing
  * is different is nothing done.
  *
- * Names in a repository's own directory are not among these: git has to find them as it left them.
+ * What exists in a repository's own directory is not among these: git has to find it as it left it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -107,13 +107,15 @@ int restore_keep(const struct cordon_run *run, const struct plan_op *op, struct 
 	const struct plan_reserved *reserved = reserved_name(run->plan, path);
 	int r;
 
-	if (!(op->flags & PLAN_PROTECTED) || !run->locks || is_in_repository(run->plan, path))
+	if (!(op->flags & PLAN_PROTECTED) || !run->locks)
 		return 0;
 	if (reserved) {
 		ret->kind = KEPT_MISSING;
 		ret->name = *reserved;
 		return 1;
 	}
+	if (is_in_repository(run->plan, path))
+		return 0;
 	r = keep_object(path, ret);
 	if (r == 0)
 		r = find_parent(run->plan, path, ret);

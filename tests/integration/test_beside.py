@@ -77,6 +77,26 @@ def test_an_empty_directory_of_a_work_tree(me):
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
+@pytest.mark.parametrize("name", ["worktrees", "commondir"])
+def test_what_the_command_makes_below_git_is_put_aside(me, name):
+    """The host moves what holds the name, and the command takes the name before that is noticed."""
+    needs("git")
+    me.outside(["git", "init", "-q", "."], check=True)
+    script = f"touch ready; while [ ! -e stop ]; do mkdir .git/{name} && echo x >.git/{name}/evil; done 2>/dev/null"
+    run = me.popen(me.argv(["-w", "."], ["sh", "-c", script], "namespaces"),
+                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # fmt: skip
+    end = time.monotonic() + ceiling(20)
+    while not (me.work / "ready").exists():
+        assert run.poll() is None and time.monotonic() < end
+        time.sleep(0.01)
+    me.outside(["mv", f".git/{name}", "moved"], check=True)
+    while not os.path.lexists(me.work / ".git" / name) and run.poll() is None and time.monotonic() < end:
+        time.sleep(0.01)
+    me.outside(["touch", "stop"], check=True)
+    run.communicate(timeout=ceiling(20))
+    assert not os.path.lexists(me.work / ".git" / name)
+
+
 @pytest.mark.parametrize("pack", ["tar cf /tmp/x.tar .", "zip -qr /tmp/x.zip .", "cp -r . /tmp/x", "cat .[a-z]*.json"])
 def test_programs_have_nothing_to_say(me, names, pack):
     needs(pack.split()[0])
