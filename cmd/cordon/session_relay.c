@@ -237,6 +237,9 @@ static int is_expected(const struct shared *it, const struct frame_message *m)
 
 	if (strcmp(m->token, it->token) != 0 || m->is_hello != is_start)
 		return 0;
+	/* It cannot know what it answers before it has read that. */
+	if (m->is_last && it->to.len)
+		return 0;
 	if (it->state == SHARED_BUSY)
 		return 1;
 	return (is_start || it->state == SHARED_SYNC) && m->is_last && m->data_len <= HELLO_MAX;

@@ -161,3 +161,18 @@ assert spent < 0.1, spent
 
 def test_what_was_written_before_the_answer_is_nobody_elses(session):
     clients(session(), UNEVEN + "assert (own, others) == (100000, 0), (own, others)")
+
+
+def test_an_answer_to_what_was_not_read(session):
+    """It ends the interpreter: the rest of the request would be kept, and be the beginning of the next one."""
+    clients(session(), r"""
+c = Client("x").hello()
+answer = b"s.sendall(token + b' {\"type\":\"end\",\"parts\":[]}\\n')"
+c.ask(answer + b"\nkind, token, size = f.readline().split()\n" + answer + b"\ntime.sleep(60)")
+assert c.is_answered()
+try: c.ask(b"pass".ljust(8 << 20))
+except OSError: pass
+c.channel.settimeout(5)
+try: assert not c.channel.recv(1000)
+except ConnectionError: pass
+""")
