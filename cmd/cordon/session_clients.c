@@ -105,23 +105,55 @@ void clients_flush(struct client *c)
 		clients_drop(c);
 }
 
-void clients_accept(const struct session_server *s)
+int clients_may_stay(const struct session_server *s, struct client *c)
 {
-	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct cordon_error err = CORDON_ERROR_INIT;
+	int n = 0;
 
-	if (fd < 0)
-		return;
+	for (int i = 0; i < CLIENTS_MAX; i++)
+		n += clients[i].fd >= 0 && (clients[i].job || clients[i].member);
+	if (n < STAYING_MAX)
+		return 1;
+	cordon_err(&err, CORDON_E_STATE, 0, "session '%s' has %d clients already", s->place.name,
+		   n);
+	cordon_err_hint(&err, "end some of them");
+	clients_reply_error(c, &err);
+	return 0;
+}
+
+/* Who stays leaves some free. If those are taken, too, by who has asked and does not go, or says
+ * nothing, the oldest of them has to. NULL: everybody waits for the end of the session. */
+static struct client *make_room(void)
+{
+	struct client *oldest = NULL;
+
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		struct client *c = &clients[i];
 
-		if (c->fd >= 0)
-			continue;
-		if (!session_peer_is_free(fd, s->n_filters))
-			break;
-		*c = (struct client){
-			.fd = fd, .wire = WIRE_INIT, .out = STRBUF_INIT, .since_ms = server_now_ms()
-		};
+		if (c->fd < 0)
+			return c;
+		if (!c->job && !c->member && !c->wants_receipt &&
+		    (!oldest || c->since_ms < oldest->since_ms))
+			oldest = c;
+	}
+	if (oldest)
+		clients_drop(oldest);
+	return oldest;
+}
+
+void clients_accept(const struct session_server *s)
+{
+	int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct client *c;
+
+	if (fd < 0)
+		return;
+	c = session_peer_is_free(fd, s->n_filters) ? make_room() : NULL;
+	if (!c) {
+		close(fd);
 		return;
 	}
-	close(fd);
+	*c = (struct client){
+		.fd = fd, .wire = WIRE_INIT, .out = STRBUF_INIT, .since_ms = server_now_ms()
+	};
 }

@@ -9,7 +9,8 @@
 #include "session_server.h"
 #include "session_wire.h"
 
-#define CLIENTS_MAX 128
+#define STAYING_MAX 128		       /* with a command or an interpreter */
+#define CLIENTS_MAX (STAYING_MAX + 16) /* the others ask and go */
 
 struct job;
 struct member;
@@ -32,6 +33,8 @@ struct client *client_at(int i);
 void clients_init(void);
 /* Who may not speak to us is not answered. */
 void clients_accept(const struct session_server *s);
+/* Whether one more may stay; if not, @c is told. */
+int clients_may_stay(const struct session_server *s, struct client *c);
 /* Ends the connection; a command that is not to go on without it ends, too. */
 void clients_drop(struct client *c);
 /* Sends what it takes now. */

@@ -110,6 +110,8 @@ static void handle(struct session_server *s, struct client *c)
 	case WIRE_JOIN:
 		if (c->job || c->member)
 			clients_drop(c); /* one for each connection */
+		else if (!clients_may_stay(s, c))
+			break;
 		else if (c->wire.head.type == WIRE_EXEC)
 			job_exec(s, c);
 		else

@@ -148,3 +148,32 @@ def test_a_supervisor_that_does_not_answer(session, me):
     lines = {line.split()[0]: line for line in table[0][0].decode().splitlines() if line}
     assert table[1] == 0 and lines[s.name].endswith("does not answer") and lines[other.name].endswith("running")
     assert {"type": "session", "name": s.name, "answers": False} in json.loads(listed[0][0])
+
+
+def test_more_clients_than_it_takes(session, me):
+    """128 may stay. The next one hears why not, and who only asks is still answered, 'stop' as well."""
+    s = session()
+    sock, key = str(place(me) / f"{s.name}.sock"), (place(me) / f"{s.name}.key").read_text()
+    program = (
+        "import os, socket, struct, sys\n"
+        "w = os.pipe()[1]\n"
+        "def ask(kind, *words, fds=()):\n"
+        "    text = b''.join(word.encode() + b'\\0' for word in [sys.argv[2], *words])\n"
+        "    c = socket.socket(socket.AF_UNIX); c.connect(sys.argv[1]); c.settimeout(20)\n"
+        "    socket.send_fds(c, [struct.pack('IIII', 0x31535343, kind, len(text), len(words) + 1) + text], fds)\n"
+        "    return c\n"
+        "ours, theirs = socket.socketpair(); there = theirs.fileno()\n"
+        "held = [ask(15, 'x', '', '0', '0', 'cr', 'npp', '0', 'sleep', '60', fds=(w, w, there)) for _ in range(128)]\n"
+        "for _ in range(20): held.append(ask(2)); held[-1].recv(16)\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    many = me.popen(["python3", "-c", program, sock, key], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert many.stdout.readline() == b"ready\n"
+        done = s.exec("true")
+        assert done.returncode == 125 and f"session '{s.name}' has 128 clients already (end some of them)" in one_line(done)
+        assert [command["running"] for command in s.status()["commands"]] == [True]
+        assert s.stop().returncode == 0
+    finally:
+        many.communicate(timeout=ceiling(20))
