@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -50,6 +51,28 @@ static inline bool placeholder_is_empty(int dir_fd, const char *name)
 	return n == 2; /* "." and ".." */
 }
 
+/* Only git reads one, as "the same directory". A command can give its own files the date, too. */
+static inline bool placeholder_has_text(int dir_fd, const char *name)
+{
+	const char want[] = PLACEHOLDER_TEXT;
+	char found[sizeof(want)];
+	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, found, sizeof(found));
+
+	if (fd >= 0)
+		close(fd);
+	return n == (ssize_t)sizeof(want) - 1 && memcmp(found, want, (size_t)n) == 0;
+}
+
+/* Is it what stands for a missing `commondir`? No other name has one with a text in it. */
+static inline bool placeholder_is_commondir(int dir_fd, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return strcmp(slash ? slash + 1 : path, "commondir") == 0 &&
+	       placeholder_has_text(dir_fd, path);
+}
+
 /* @st is of @name in @dir_fd. A command can give its own directories the date, but what it puts
  * into them shows. */
 static inline bool is_placeholder(int dir_fd, const char *name, const struct stat *st)
@@ -67,7 +90,10 @@ static inline bool is_placeholder(int dir_fd, const char *name, const struct sta
 	/* What the host has written to is its own. */
 	if (S_ISREG(st->st_mode) && st->st_size == 0)
 		return true;
-	return (S_ISREG(st->st_mode) || S_ISSOCK(st->st_mode)) && (st->st_mode & 0222) == 0;
+	if (st->st_mode & 0222)
+		return false;
+	return S_ISSOCK(st->st_mode) ||
+	       (S_ISREG(st->st_mode) && placeholder_is_commondir(dir_fd, name));
 }
 
 #endif

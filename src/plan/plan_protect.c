@@ -106,6 +106,40 @@ int plan_protect_missing(struct build *b, const char *path, enum protect_missing
 				 text);
 }
 
+/*
+ * A placeholder of another run is taken over as what it is, and so removed in the end. It may be of
+ * another kind: the host has made a repository since. And it may hold a name that the table does
+ * not reserve: the host removed what was there, which the janitor of a killed run does not know.
+ */
+static enum protect_missing taken_over(const struct stat *st, enum protect_missing how)
+{
+	if (S_ISDIR(st->st_mode))
+		return PROTECT_RESERVE_DIR;
+	if (S_ISSOCK(st->st_mode))
+		return how == PROTECT_RESERVE_FOR_GIT || how == PROTECT_RESERVE_READABLE
+			       ? PROTECT_RESERVE_FOR_GIT
+			       : PROTECT_RESERVE;
+	return PROTECT_RESERVE_READABLE;
+}
+
+/* @st: of another run's placeholder at @path. */
+static int take_over(struct build *b, const char *path, const struct stat *st,
+		     enum protect_missing how)
+{
+	return plan_protect_missing(b, path, taken_over(st, how),
+				    S_ISREG(st->st_mode) && st->st_size ? PLACEHOLDER_TEXT : "");
+}
+
+int plan_protect_absent(struct build *b, const char *path, enum protect_missing how,
+			const char *text)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && is_placeholder(AT_FDCWD, path, &st)
+		       ? take_over(b, path, &st, how)
+		       : plan_protect_missing(b, path, how, text);
+}
+
 int plan_cannot_protect(struct build *b, const char *path, int error)
 {
 	int r;
@@ -141,7 +175,7 @@ static int protect_unresolved(struct build *b, const struct resolved *res, int e
 	case ENOTDIR: /* something else where a directory should be */
 		if (!plan_is_guarded(b, res->failed))
 			return 0;
-		return error == -ENOENT ? plan_protect_missing(b, res->failed, PROTECT_RESERVE, "")
+		return error == -ENOENT ? plan_protect_absent(b, res->failed, PROTECT_RESERVE, "")
 					: plan_mark(b, res->failed, MARK_READ_ONLY, true);
 	default:
 		return plan_cannot_protect(b, res->failed, error);
@@ -159,29 +193,12 @@ int plan_hold_way(struct build *b, const char *path, struct resolved *ret)
 	return error < 0 ? 1 : 0;
 }
 
-/*
- * A placeholder of another run is taken over as what it is, and so removed in the end. It may be of
- * another kind: the host has made a repository since. And it may hold a name that the table does
- * not reserve: the host removed what was there, which the janitor of a killed run does not know.
- */
-static enum protect_missing taken_over(const struct stat *st, enum protect_missing how)
-{
-	if (S_ISDIR(st->st_mode))
-		return PROTECT_RESERVE_DIR;
-	if (S_ISSOCK(st->st_mode))
-		return how == PROTECT_RESERVE_FOR_GIT || how == PROTECT_RESERVE_READABLE
-			       ? PROTECT_RESERVE_FOR_GIT
-			       : PROTECT_RESERVE;
-	return st->st_size == 0 ? PROTECT_RESERVE_READABLE : how;
-}
-
 /* @is_entry: the name lies in a protected directory, and the links in what it leads to do not
  * count. */
 static int protect_name(struct build *b, const char *path, enum protect_missing how, bool is_entry)
 {
 	struct resolved res;
 	const char *name;
-	struct stat st;
 	int r;
 
 	if (plan_is_lifted(b, path))
@@ -209,10 +226,7 @@ static int protect_name(struct build *b, const char *path, enum protect_missing 
 	/* It is a directory on the way. */
 	if (how != PROTECT_EXISTING && strchr(res.missing, '/'))
 		how = PROTECT_RESERVE_DIR;
-	else if (how == PROTECT_EXISTING && lstat(name, &st) == 0 &&
-		 is_placeholder(AT_FDCWD, name, &st))
-		how = taken_over(&st, how);
-	return plan_protect_missing(b, name, how, "");
+	return plan_protect_absent(b, name, how, "");
 }
 
 int plan_protect_path(struct build *b, const char *path, enum protect_missing how)
@@ -232,11 +246,10 @@ int plan_protect_entry(struct build *b, const char *path, enum protect_missing h
 
 	if (plan_is_lifted(b, path))
 		return 0;
-	if (r == ENOENT || (r == 0 && is_placeholder(AT_FDCWD, path, &st))) {
-		if (r == 0)
-			how = taken_over(&st, how);
+	if (r == ENOENT)
 		return plan_protect_missing(b, path, how, "");
-	}
+	if (r == 0 && is_placeholder(AT_FDCWD, path, &st))
+		return take_over(b, path, &st, how);
 	if (r == 0 && !S_ISLNK(st.st_mode)) {
 		r = plan_mark(b, path, MARK_READ_ONLY, !S_ISDIR(st.st_mode));
 		return r == 0 && S_ISDIR(st.st_mode) ? plan_protect_links_in(b, path) : r;

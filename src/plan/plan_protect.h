@@ -33,6 +33,9 @@ int plan_protect_home_links(struct build *b);
  * placeholder, unless it is closed. */
 int plan_protect_missing(struct build *b, const char *path, enum protect_missing how,
 			 const char *text);
+/* The same if another run's placeholder may stand there: it is taken over as what it is. */
+int plan_protect_absent(struct build *b, const char *path, enum protect_missing how,
+			const char *text);
 /* Walks to @path and holds what lies on the way. 0; 1 = nobody gets there; or an error. */
 int plan_hold_way(struct build *b, const char *path, struct resolved *ret);
 /* Sets the error for a name that could not be looked at. */

@@ -90,7 +90,7 @@ static int protect_commondir(struct build *b, const char *git_dir)
 	if (!name)
 		return plan_nomem(b);
 	return plan_is_guarded(b, name)
-		       ? plan_protect_missing(b, name, PROTECT_RESERVE_READABLE, ".\n")
+		       ? plan_protect_absent(b, name, PROTECT_RESERVE_READABLE, PLACEHOLDER_TEXT)
 		       : 0;
 }
 

@@ -151,11 +151,29 @@ def test_the_command_does_not_see_them(me):
         end(proc)
 
 
-def test_a_file_that_looks_like_a_placeholder_says_the_same(me):
-    """Git reads the placeholder of `.git/commondir`: another text there is not ours."""
+FORGED = (315705600 * 10**9 + 271828182,) * 2
+
+
+@pytest.mark.parametrize("name", [".envrc", "lefthook.yml", ".git/commondir"])
+def test_a_file_that_looks_like_a_placeholder_is_the_users(me, name):
+    """With another text than ours it is a file like any other: protected, and left there."""
     me.outside(["git", "init", "-q", "."], check=True)
-    fake = me.write(me.work / ".git/commondir", "/evil\n", 0o444)
-    os.utime(fake, ns=(315705600 * 10**9 + 271828182,) * 2, follow_symlinks=False)
-    done = me.run(["-w", me.work], ["true"], LEVEL)
-    assert done.returncode == 125, done.stderr
-    assert fake.read_text() == "/evil\n"
+    fake = me.write(me.work / name, ".", 0o444)
+    os.utime(fake, ns=FORGED)
+    done = me.run(["-w", me.work], ["sh", "-c", f"chmod 644 {name}; echo x > {name}"], LEVEL)
+    assert done.returncode in (1, 2) and b"Read-only file system" in done.stderr, done
+    assert fake.read_text() == "."
+
+
+@pytest.mark.parametrize("text", ["", ".\n"])
+@pytest.mark.parametrize("where", [".", ".git"])
+def test_a_placeholder_of_another_kind_is_taken_over(me, where, text):
+    """It refuses no later run, and goes with the next one."""
+    me.outside(["git", "init", "-q", "."], check=True)
+    names = [f"{where}/commondir", *([] if text else [".git/worktrees"])]
+    for name in names:
+        fake = me.write(me.work / name, text, 0o444)
+        os.utime(fake, ns=FORGED)
+    done = me.run(["-w", me.work], ["sh", "-c", "echo x > .git/commondir"], LEVEL)
+    assert b"Read-only file system" in done.stderr or b"Permission denied" in done.stderr, done
+    assert not any(os.path.lexists(me.work / name) for name in names)
