@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,10 +16,12 @@
 
 #define PAUSE_US 1000
 #define TRIES 10000 /* a run has a lock alone while it tidies up, on a busy machine for seconds */
+#define OWNER_TRIES 1000 /* the owner's may be held for ever */
 
-/* Opens @path if it is a directory of ours that nobody else can use, and that files can be made in
- * (an image may have brought it, on a read-only disk): its descriptor or -errno. */
-static int open_own(const char *path)
+/* Opens @path if it is a directory of @uid, whose rights we have, that nobody else can use, and
+ * that files can be made in (an image may have brought it, on a read-only disk): its descriptor or
+ * -errno. */
+static int open_own(const char *path, uid_t uid)
 {
 	struct stat st;
 	int r, fd;
@@ -30,7 +33,7 @@ static int open_own(const char *path)
 	if (fd < 0)
 		return fd;
 	r = -EPERM;
-	if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && !(st.st_mode & 077))
+	if (fstat(fd, &st) == 0 && st.st_uid == uid && !(st.st_mode & 077))
 		r = faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) < 0 ? -errno : fd;
 	if (r < 0)
 		close(fd);
@@ -47,35 +50,39 @@ static int open_in_state(const char *state_dir, char *path, size_t size)
 	    ws_state_path(state_dir, state, sizeof(state), NULL) < 0)
 		return -ENOENT;
 	n = snprintf(path, size, "%s/locks", state);
-	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : open_own(path);
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : open_own(path, geteuid());
 }
 
-/*
- * The first place that is ours: the one that the machine gives each user, then /tmp, where another
- * user may have been before us, then the state directory.
- */
+/* The place that the machine gives each user, then /tmp, where another may have been before. */
+static int open_place(uid_t uid, char *path, size_t size)
+{
+	int fd;
+
+	if (uid == 0)
+		snprintf(path, size, "/run/cordon-locks");
+	else
+		snprintf(path, size, "/run/user/%u/cordon-locks", (unsigned)uid);
+	fd = open_own(path, uid);
+	if (fd >= 0)
+		return fd;
+	snprintf(path, size, "/tmp/cordon-locks-%u", (unsigned)uid);
+	return open_own(path, uid);
+}
+
+/* If neither place is ours, the state directory. */
 int locks_open(const char *state_dir, const struct timespec *started_at, struct locks **ret,
 	       struct cordon_error *err)
 {
 	unsigned uid = (unsigned)geteuid();
 	struct locks *locks = malloc(sizeof(*locks));
-	const size_t size = sizeof(locks->path);
 
 	if (!locks)
 		return cordon_err(err, CORDON_E_NOMEM, 0, "out of memory");
 	locks->started_at = *started_at;
 	locks->n = 0;
-	if (uid == 0)
-		snprintf(locks->path, size, "/run/cordon-locks");
-	else
-		snprintf(locks->path, size, "/run/user/%u/cordon-locks", uid);
-	locks->fd = open_own(locks->path);
-	if (locks->fd < 0) {
-		snprintf(locks->path, size, "/tmp/cordon-locks-%u", uid);
-		locks->fd = open_own(locks->path);
-	}
+	locks->fd = open_place(uid, locks->path, sizeof(locks->path));
 	if (locks->fd < 0)
-		locks->fd = open_in_state(state_dir, locks->path, size);
+		locks->fd = open_in_state(state_dir, locks->path, sizeof(locks->path));
 	if (locks->fd < 0) {
 		(void)cordon_err(err, CORDON_E_SYSTEM, -locks->fd,
 				 "there is no place for locks: /run, /tmp/cordon-locks-%u and the "
@@ -121,12 +128,12 @@ static int lock_shared(const struct locks *locks, struct dir_lock *lock)
 	return n == (ssize_t)sizeof(lock->since) ? 0 : n < 0 ? -errno : -EAGAIN;
 }
 
-static int take(const struct locks *locks, struct dir_lock *lock)
+static int take(const struct locks *locks, struct dir_lock *lock, int tries)
 {
 	const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	int r = -EBUSY;
 
-	for (int i = 0; i < TRIES; i++) {
+	for (int i = 0; i < tries; i++) {
 		lock->fd = sys_openat(locks->fd, lock->name, flags, 0600);
 		if (lock->fd < 0)
 			return lock->fd;
@@ -140,6 +147,23 @@ static int take(const struct locks *locks, struct dir_lock *lock)
 		usleep(PAUSE_US);
 	}
 	return -EBUSY;
+}
+
+/* As the owner: nobody else could open what root makes there, nor does it lead root elsewhere. */
+static void take_among_owners(const struct locks *locks, struct dir_lock *lock, uid_t owner)
+{
+	struct locks owners = { .started_at = locks->started_at };
+	struct dir_lock beside = *lock;
+
+	(void)setfsuid(owner);
+	owners.fd = open_place(owner, owners.path, sizeof(owners.path));
+	if (owners.fd >= 0 && take(&owners, &beside, OWNER_TRIES) == 0) {
+		lock->shared_fd = beside.fd;
+		lock->owner_fd = owners.fd;
+	} else if (owners.fd >= 0) {
+		close(owners.fd);
+	}
+	(void)setfsuid(geteuid());
 }
 
 int locks_take(struct locks *locks, int dir_fd, const struct dir_lock **ret)
@@ -158,15 +182,19 @@ int locks_take(struct locks *locks, int dir_fd, const struct dir_lock **ret)
 	}
 	if (locks->n == JANITOR_DIRS_MAX)
 		return -E2BIG;
-	*lock = (struct dir_lock){ .dev = st.st_dev, .ino = st.st_ino, .fd = -1, .shared_fd = -1 };
+	*lock = (struct dir_lock){
+		.dev = st.st_dev, .ino = st.st_ino, .fd = -1, .shared_fd = -1, .owner_fd = -1
+	};
 	snprintf(lock->name, sizeof(lock->name), "%llx-%llx", (unsigned long long)st.st_dev,
 		 (unsigned long long)st.st_ino);
-	r = take(locks, lock);
+	r = take(locks, lock, TRIES);
 	if (r < 0)
 		return r;
 	if (st.st_mode & 022) {
 		lock->shared_fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		(void)flock(lock->shared_fd, LOCK_SH | LOCK_NB);
+	} else if (geteuid() == 0 && st.st_uid != 0) {
+		take_among_owners(locks, lock, st.st_uid);
 	}
 	locks->n++;
 	*ret = lock;
@@ -206,6 +234,12 @@ void locks_close(struct locks *locks)
 		/* Closing does not unlock: the janitor has the same open file. */
 		flock(lock->fd, LOCK_UN);
 		close(lock->fd);
+		if (lock->owner_fd >= 0) {
+			if (flock(lock->shared_fd, LOCK_EX | LOCK_NB) == 0)
+				unlinkat(lock->owner_fd, lock->name, 0);
+			flock(lock->shared_fd, LOCK_UN);
+			close(lock->owner_fd);
+		}
 		if (lock->shared_fd >= 0)
 			close(lock->shared_fd);
 	}

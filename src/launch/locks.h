@@ -9,10 +9,13 @@
  * write (/var/tmp), and so have runs of their own, is the directory locked as well: that keeps the
  * last run of several users from being disturbed, and can keep none from starting.
  *
- * Elsewhere runs of two users in one directory (root in a user's project) do not see each other.
- * Each removes only placeholders that it made or that belong to its user (reserve.c), so none
- * loses its own; and each looks at repositories from its own start on, so what one of them left
- * there is put aside at the end of that one.
+ * Root sees the runs of the user to whom a directory belongs: in it root's run takes a lock among
+ * that user's, too, with that user's rights. If that fails it goes on without.
+ *
+ * Elsewhere runs of two users in one directory do not see each other. Each removes only
+ * placeholders that it made or that belong to its user or to root (reserve.c), so none loses its
+ * own; and each looks at repositories from its own start on, so what one of them left there is put
+ * aside at the end of that one.
  */
 #ifndef LAUNCH_LOCKS_H
 #define LAUNCH_LOCKS_H
@@ -31,7 +34,9 @@ struct dir_lock {
 	dev_t dev; /* of the directory */
 	ino_t ino;
 	int fd;		       /* the lock's file, shared with the janitor */
-	int shared_fd;	       /* the directory, locked itself, if other users may write to it */
+	int shared_fd;	       /* the directory, locked itself, if other users may write to it;
+				* or the lock of the user to whom it belongs */
+	int owner_fd;	       /* the directory of that user's locks */
 	struct timespec since; /* when the first run began of those that overlap with this one */
 	char name[JANITOR_LOCK_MAX];
 };

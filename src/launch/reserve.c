@@ -203,7 +203,8 @@ static void remove_placeholder(struct reserved_name *name)
 	if (name->is_made && name->is_dir && unlinkat(name->dir_fd, name->name, AT_REMOVEDIR) == 0)
 		return;
 	if (fstatat(name->dir_fd, name->name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !(name->is_made || st.st_uid == geteuid() || name->lock->shared_fd >= 0))
+	    !(name->is_made || st.st_uid == geteuid() || st.st_uid == 0 ||
+	      name->lock->shared_fd >= 0))
 		return;
 	/* One that we made may be on a file system that keeps no such bit. */
 	if (S_ISDIR(st.st_mode) && (name->is_made || placeholder_is_marked(&st)))
@@ -226,7 +227,10 @@ static void list_names(const struct locks *locks, const struct reserved *reserve
 	ret->n_names = (uint32_t)reserved->n;
 	ret->n_dirs = (uint32_t)locks->n;
 	for (size_t i = 0; i < locks->n; i++) {
-		fds[2 * i] = fds[2 * i + 1] = locks->v[i].fd;
+		const struct dir_lock *lock = &locks->v[i];
+
+		/* Among the owner's is that of every run of root, too. */
+		fds[2 * i] = fds[2 * i + 1] = lock->owner_fd >= 0 ? lock->shared_fd : lock->fd;
 		memcpy(ret->locks[i], locks->v[i].name, JANITOR_LOCK_MAX);
 	}
 	for (size_t i = 0; i < reserved->n; i++) {

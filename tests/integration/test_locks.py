@@ -75,21 +75,45 @@ def test_the_last_run_tidies_up(me):
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("repository", [False, True], ids=["plain", "git"])
 @pytest.mark.parametrize("first", ["root", "user"])
-def test_root_and_a_user_in_one_project(me, cordon_path, first):
-    """They do not see each other's locks, and still none takes the other's placeholders away."""
+def test_root_and_a_user_in_one_project(me, cordon_path, first, repository):
+    """They see each other: the last one removes what stands for missing names, whoever made it."""
     if not me.switch:
         unavailable("it takes two users")
+    if repository:
+        me.outside(["git", "init", "-q", "."], check=True)
+    before = sorted(os.walk(me.work))
     root = Me("root", me.mkdir("root"), cordon_path)
     root.work = me.work  # 0755: only the user may write there
     callers = [root, me] if first == "root" else [me, root]
-    waiting = waiting_run(callers[0])
-    placeholders = sorted(os.listdir(me.work))
-    done = callers[1].run(["-w", me.work], ["mkdir", ".git"], LEVEL)
+    ending = waiting_run(callers[0])
+    placeholders = sorted(os.walk(me.work))
+    staying = waiting_run(callers[1])
+    end(ending)
+    assert sorted(os.walk(me.work)) == placeholders != before
+    done = callers[0].run(["-w", me.work], ["mkdir", ".git/worktrees" if repository else ".git"], LEVEL)
     assert b"File exists" in done.stderr, done
-    assert sorted(os.listdir(me.work)) == placeholders and ".git" in placeholders
-    end(waiting)
-    assert os.listdir(me.work) == []
+    assert sorted(os.walk(me.work)) == placeholders
+    lock = lock_of(me, me.work)
+    assert lock.exists() and os.stat(lock).st_uid == me.uid
+    end(staying)
+    assert sorted(os.walk(me.work)) == before and not lock.exists()
+
+
+@pytest.mark.once
+def test_a_user_who_holds_a_lock_hinders_root_in_nothing(me, cordon_path):
+    if not me.switch:
+        unavailable("it takes two users")
+    end(waiting_run(me))
+    root = Me("root", me.mkdir("root"), cordon_path)
+    root.work = me.work
+    lock = me.write(lock_of(me, me.work))
+    with open(lock) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        done = root.run(["-w", me.work], ["true"], LEVEL)
+    lock.unlink()
+    assert done.returncode == 0 and os.listdir(me.work) == [], done
 
 
 def test_a_killed_run_leaves_no_lock(me):
