@@ -22,7 +22,7 @@ for family, address in ((socket.AF_INET, '93.184.216.34'), (socket.AF_INET6, '26
         s.settimeout(5); print(s.connect_ex((address, 80)))
 """
 ADDRESSES = {"what": "connect", "target": "other machines by their address, 3 times", "rule": "net.allow",
-             "fix": "--net-allow ADDRESS", "how": "observed"}  # fmt: skip
+             "fix": "--net-allow ADDRESS", "how": "observed", "count": 3}  # fmt: skip
 
 
 def name(text, fix=True):

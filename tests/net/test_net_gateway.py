@@ -189,7 +189,7 @@ def test_denials(home, net, level):
     got = home.within([*allow("*.example.com"), *deny("secret.example.com")], *steps, level=level)
     assert [r for r in got["results"] if "error" not in r] == []
     told = net_denials(got)
-    assert all(set(d) == {"what", "target", "rule", "fix", "how"} and d["how"] == "enforced" for d in told)
+    assert all(set(d) == {"what", "target", "rule", "fix", "how", "count"} and d["how"] == "enforced" for d in told)
     assert {d["what"] for d in told} <= {"connect", "resolve"}
     by = {re.split("[: ]", d["target"])[0]: d for d in told}
     assert set(by) == {"example.com", "secret.example.com", "93.184.216.34"} and len(told) == 3, told
