@@ -101,8 +101,8 @@ def test_private_directories_of_other_runs(me):
         done = me.run(["-r", "/tmp"], ["sh", "-c", look], "landlock", env=elsewhere)
         assert (done.returncode, done.stdout) == (0, b"beside\nown\n"), done
         done = me.run(["-w", "/tmp"], ["sh", "-c", f"echo changed > {note}"], "landlock", env=elsewhere)
-        # The home of the tests has the place for packages, which is refused before.
-        kept = (b"private directories of other runs", b"where packages are kept")
+        # The places for packages and for what runs is listed in are refused before.
+        kept = (b"private directories of other runs", b"where packages are kept", b"where sessions and runs are kept")
         assert done.returncode == 125 and any(text in done.stderr for text in kept), done
         assert pathlib.Path(note).read_text() == "canary\n"
     finally:

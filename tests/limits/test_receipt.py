@@ -208,7 +208,7 @@ def test_nothing_is_made_up_when_init_is_killed(me, level):
     got = json.loads(path.read_text())
     assert (got["kind"], got["exit_code"], got["signal"]) == ("sandbox_error", None, None), got
     told = {name: value for name, value in got["usage"].items() if not name.startswith("net_")}
-    assert set(told) <= USAGE and set(told.values()) == {None}, got["usage"]
+    assert set(told) <= USAGE | OF_GPUS and set(told.values()) == {None}, got["usage"]
     wait_for(lambda: all(state(pid) in "ZX" for pid in pids))
 
 
