@@ -19,6 +19,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "format/placeholder_mark.h"
@@ -94,6 +95,23 @@ static inline bool is_placeholder(int dir_fd, const char *name, const struct sta
 		return false;
 	return S_ISSOCK(st->st_mode) ||
 	       (S_ISREG(st->st_mode) && placeholder_is_commondir(dir_fd, name));
+}
+
+/* How long another run may take from making one to giving it its date. */
+#define PLACEHOLDER_MAKING_S 1
+
+/* May it be one that another run is just making? Only for a moment: then it has its date. */
+static inline bool placeholder_is_in_the_making(const struct stat *st)
+{
+	struct timespec now;
+
+	if (!(S_ISSOCK(st->st_mode) ||
+	      (S_ISREG(st->st_mode) && st->st_size <= PLACEHOLDER_BYTES_MAX)) ||
+	    (st->st_mode & 07777) != PLACEHOLDER_MODE || placeholder_has_date(st))
+		return false;
+	return clock_gettime(CLOCK_REALTIME, &now) == 0 &&
+	       now.tv_sec - st->st_ctim.tv_sec <= PLACEHOLDER_MAKING_S &&
+	       st->st_ctim.tv_sec <= now.tv_sec;
 }
 
 #endif

@@ -390,4 +390,8 @@ int plan_layout_rules(struct build *b);
 	 LL_FS_MAKE_REG | LL_FS_MAKE_SOCK | LL_FS_MAKE_FIFO | LL_FS_MAKE_SYM | LL_FS_REFER |       \
 	 LL_FS_TRUNCATE)
 
+/* stat() or, with AT_SYMLINK_NOFOLLOW, lstat(), after what another run may just be making: a
+ * placeholder without its date would be taken for a file of the user's. */
+int plan_stat(const char *path, struct stat *ret, int flags);
+
 #endif

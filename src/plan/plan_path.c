@@ -17,6 +17,17 @@
 #include "plan/plan_internal.h"
 #include "sys/calls.h"
 
+#define PAUSE_US 1000
+
+int plan_stat(const char *path, struct stat *ret, int flags)
+{
+	int r;
+
+	while ((r = fstatat(AT_FDCWD, path, ret, flags)) == 0 && placeholder_is_in_the_making(ret))
+		usleep(PAUSE_US);
+	return r;
+}
+
 #define LINKS_MAX 40 /* as in the kernel */
 
 bool plan_is_below(const char *dir, const char *path)
@@ -205,7 +216,7 @@ static int walk_name(struct build *b, struct walk *w, const char *name, struct r
 	r = append_name(w, name);
 	if (r < 0)
 		return r;
-	r = lstat(w->cur, &st) < 0 ? -errno : 0;
+	r = plan_stat(w->cur, &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 	/* The placeholder of another run stands for a name that does not exist. */
 	if (r < 0 || is_placeholder(AT_FDCWD, w->cur, &st)) {
 		if (r < 0 && r != -ENOENT)

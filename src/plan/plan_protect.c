@@ -12,6 +12,7 @@
  * orders from (plan_protect_git.c).
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -135,7 +136,7 @@ int plan_protect_absent(struct build *b, const char *path, enum protect_missing 
 {
 	struct stat st;
 
-	return lstat(path, &st) == 0 && is_placeholder(AT_FDCWD, path, &st)
+	return plan_stat(path, &st, AT_SYMLINK_NOFOLLOW) == 0 && is_placeholder(AT_FDCWD, path, &st)
 		       ? take_over(b, path, &st, how)
 		       : plan_protect_missing(b, path, how, text);
 }
@@ -242,7 +243,7 @@ int plan_protect_link(struct build *b, const char *path)
 int plan_protect_entry(struct build *b, const char *path, enum protect_missing how)
 {
 	struct stat st;
-	int r = lstat(path, &st) < 0 ? errno : 0;
+	int r = plan_stat(path, &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno : 0;
 
 	if (plan_is_lifted(b, path))
 		return 0;

@@ -354,7 +354,7 @@ static int is_missing(struct build *b, const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) == 0)
+	if (plan_stat(path, &st, 0) == 0)
 		return is_placeholder(AT_FDCWD, path, &st);
 	return errno == EACCES ? plan_cannot_protect(b, path, -errno) : 1;
 }

@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -201,3 +202,22 @@ def test_a_placeholder_of_another_kind_is_taken_over(me, where, text):
     done = me.run(["-w", me.work], ["sh", "-c", "echo x > .git/commondir"], LEVEL)
     assert b"Read-only file system" in done.stderr or b"Permission denied" in done.stderr, done
     assert not any(os.path.lexists(me.work / name) for name in names)
+
+
+@pytest.mark.parametrize("name", [".envrc", "HEAD"])
+def test_a_placeholder_that_is_being_made(me, name):
+    """Another run makes it and then gives it its date. In between it is not the user's file, which would stay."""
+    made = me.write(me.work / name, "")
+    made.chmod(0o444)
+    run = me.popen(me.argv(["-w", "."], ["true"], "namespaces"), stdin=subprocess.DEVNULL)
+    time.sleep(0.1)
+    os.utime(made, ns=FORGED)
+    assert run.wait(timeout=30) == 0
+    assert not settles(made.exists)
+
+
+def test_an_empty_file_that_nobody_may_write_to_stays(me):
+    made = me.write(me.work / ".envrc", "")
+    made.chmod(0o444)
+    assert me.run(["-w", "."], ["true"], "namespaces").returncode == 0
+    assert made.exists()
