@@ -306,7 +306,9 @@ def test_a_detached_session_and_whoever_joins_it(index, level):
         other.install("two", "npm:is-number")
         assert session.exec(["python3", "-c", NAMES]).stdout == "two\n"
         assert other.exec("one-tool; two-tool; number-tool").stdout == "one runs\ntwo runs\nnumber runs\n"
-        found = dict(line.split("=", 1) for line in other.exec("env").stdout.splitlines())
+        shown = other.exec("env")
+        assert shown.ok, shown
+        found = dict(line.split("=", 1) for line in shown.stdout.splitlines())
         assert found["PATH"].endswith(f":{path}") and found["PATH"].startswith(f"{found['HOME']}/{COPIES}/pip-")
         assert found["PYTHONPATH"].endswith(":/mine") and found["PYTHONPATH"].count(COPIES) == 2
         assert session.exec("echo $PYTHONPATH", env={"PYTHONPATH": "/own"}).stdout == "/own\n"
