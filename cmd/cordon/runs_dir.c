@@ -56,7 +56,8 @@ static int may_write(void)
 	return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur >= RECORD_MAX;
 }
 
-/* In @entry->dir_fd. -EEXIST, -ENOENT: somebody tidied up or has the name; try another one. */
+/* In @entry->dir_fd. -EEXIST, -ENOENT: another process tidied up or has the name; try another one.
+ */
 static int make_in_place(struct run_entry *entry, const struct strbuf *about)
 {
 	struct flock lock = life(F_WRLCK);

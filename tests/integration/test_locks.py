@@ -221,3 +221,18 @@ def test_an_empty_file_that_nobody_may_write_to_stays(me):
     made.chmod(0o444)
     assert me.run(["-w", "."], ["true"], "namespaces").returncode == 0
     assert made.exists()
+
+
+def test_a_file_that_always_looks_new_delays_no_run(me):
+    """A command of another run may go on giving it new times."""
+    made = me.write(me.work / ".envrc", "")
+    made.chmod(0o444)
+    run = me.popen(me.argv(["-w", "."], ["true"], "namespaces"), stdin=subprocess.DEVNULL)
+    until = time.monotonic() + ceiling(20)
+    while run.poll() is None and time.monotonic() < until:
+        made.chmod(0o444)  # a new time of change
+        time.sleep(0.005)
+    over = run.poll()
+    run.kill()
+    run.wait()
+    assert over == 0 and made.exists()

@@ -292,7 +292,7 @@ class AsyncDetachedSession(DetachedFront):
         on_stderr: Optional[Callback] = None,
     ) -> Execution:
         """Runs code where the code before it has left off, in an interpreter of the session for each language; see
-        Session.execute(). Whoever attaches has the same one; code of several clients runs one after the other,
+        Session.execute(). Every client that attaches uses the same one; code of several clients runs one after the other,
         and ``timeout`` includes waiting. It goes on if this process ends, which interrupts its code."""
         self._open()
         interpreter = self._interpreters.kept(language)

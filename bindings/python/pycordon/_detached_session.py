@@ -320,7 +320,7 @@ class DetachedSession(DetachedFront):
         on_stderr: Optional[Callback] = None,
     ) -> Execution:
         """Runs code where the code before it has left off, in an interpreter of the session for each language; see
-        Session.execute(). Whoever attaches has the same one; code of several clients runs one after the other,
+        Session.execute(). Every client that attaches uses the same one; code of several clients runs one after the other,
         and ``timeout`` includes waiting. It goes on if this process ends, which interrupts its code."""
         self._open()
         interpreter = self._interpreters.kept(language)
@@ -338,7 +338,7 @@ class DetachedSession(DetachedFront):
             self.kill(number)
 
     def install(self, *packages: str, build_packages: bool = False) -> None:
-        """Installs packages for all commands from now on, whoever starts them, and for code of its
+        """Installs packages for all commands from now on, of all clients, and for code of its
         interpreters, but for an interpreter() of another object; see Session.install(). Two installations at
         the same time: the later one counts."""
         place = self._place

@@ -30,7 +30,7 @@ static int open_dir(const struct cache *cache, const char *name)
 	return openat(cache->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Somebody may have taken it for a left one before it was locked. */
+/* Another process may have taken it for a leftover before it was locked. */
 static int make_locked(const struct cache *cache, const char *name)
 {
 	struct stat st;
@@ -41,7 +41,7 @@ static int make_locked(const struct cache *cache, const char *name)
 	fd = open_dir(cache, name);
 	if (fd < 0)
 		return errno == ENOENT ? -EEXIST : -errno;
-	/* Where that is not possible nobody can take it for a left one, either. */
+	/* Where that is not possible it cannot be taken for a leftover, either. */
 	(void)flock(fd, LOCK_EX);
 	if (fstat(fd, &st) == 0 && st.st_nlink > 0)
 		return fd;
